@@ -1,0 +1,192 @@
+//! One record of a pack, and the strict reading of its JSON line.
+//! Follows LongBench's data format: eight keys, strings never trimmed.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// One question with its context, in LongBench's format (fields in file order).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The question or the last, unanswered example; may be empty.
+    pub input: String,
+    /// The long text.
+    pub context: String,
+    /// Every accepted answer; at least one.
+    pub answers: Vec<String>,
+    /// LongBench's own measure of length (words or characters); read, never recomputed.
+    pub length: u64,
+    /// The data set the record says it belongs to.
+    pub dataset: String,
+    /// `en`, `zh` or a programming language.
+    pub language: String,
+    /// The labels of a classification task.
+    pub all_classes: Option<Vec<String>>,
+    /// The record's name; unique within a task.
+    #[serde(rename = "_id")]
+    pub id: String,
+}
+
+/// Why a line is not a record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// The line is not JSON, or not valid UTF-8.
+    #[error(
+        "malformed JSON: {reason}\nhint: every line holds one whole JSON object; a cut or joined line breaks it"
+    )]
+    Malformed {
+        /// What the parser said.
+        reason: String,
+    },
+    /// The line is JSON, but not an object.
+    #[error(
+        "expected a JSON object, found {found}\nhint: every line holds one record as LongBench writes it"
+    )]
+    NotAnObject {
+        /// The kind of value found.
+        found: &'static str,
+    },
+    /// A key is absent.
+    #[error(
+        "missing field `{field}`\nhint: a record has the keys input, context, answers, length, dataset, language, all_classes, _id"
+    )]
+    MissingField {
+        /// The absent key.
+        field: &'static str,
+    },
+    /// A key holds the wrong kind of value.
+    #[error("field `{field}` must be {expected}, found {found}")]
+    WrongType {
+        /// The key.
+        field: &'static str,
+        /// What belongs there.
+        expected: &'static str,
+        /// The kind of value found.
+        found: &'static str,
+    },
+    /// `answers` is an empty list.
+    #[error(
+        "record `{id}` has no answers\nhint: without an answer nothing can be scored; add one or drop the record"
+    )]
+    NoAnswers {
+        /// The record's id.
+        id: String,
+    },
+    /// A classification record without its labels.
+    #[error(
+        "record `{id}` of a classification task has no `all_classes`\nhint: list every label in `all_classes`"
+    )]
+    NoClasses {
+        /// The record's id.
+        id: String,
+    },
+    /// `_id` is the empty string.
+    #[error(
+        "field `_id` is empty\nhint: give every record an id that no other record of its task has"
+    )]
+    EmptyId,
+}
+
+const TEXT: &str = "a string";
+const TEXTS: &str = "a list of strings";
+
+impl Record {
+    /// Reads one line (without its newline).
+    pub fn parse(line: &[u8]) -> Result<Record, RecordError> {
+        let value: Value =
+            serde_json::from_slice(line).map_err(|error| RecordError::Malformed {
+                reason: error.to_string(),
+            })?;
+        let Value::Object(mut fields) = value else {
+            return Err(RecordError::NotAnObject {
+                found: kind(&value),
+            });
+        };
+        let record = Record {
+            input: text(&mut fields, "input")?,
+            context: text(&mut fields, "context")?,
+            answers: texts("answers", take(&mut fields, "answers")?)?,
+            length: length(take(&mut fields, "length")?)?,
+            dataset: text(&mut fields, "dataset")?,
+            language: text(&mut fields, "language")?,
+            all_classes: match take(&mut fields, "all_classes")? {
+                Value::Null => None,
+                list => Some(texts("all_classes", list)?),
+            },
+            id: text(&mut fields, "_id")?,
+        };
+        if record.id.is_empty() {
+            return Err(RecordError::EmptyId);
+        }
+        if record.answers.is_empty() {
+            return Err(RecordError::NoAnswers { id: record.id });
+        }
+        Ok(record)
+    }
+
+    /// The record as one line of a pack file, newline included.
+    pub fn to_line(&self) -> String {
+        let mut line = serde_json::to_string(self).unwrap_or_else(|error| {
+            unreachable!("strings, integers and lists always serialise: {error}")
+        });
+        line.push('\n');
+        line
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => TEXT,
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+fn take(fields: &mut Map<String, Value>, field: &'static str) -> Result<Value, RecordError> {
+    fields
+        .remove(field)
+        .ok_or(RecordError::MissingField { field })
+}
+
+fn text(fields: &mut Map<String, Value>, field: &'static str) -> Result<String, RecordError> {
+    string(field, TEXT, take(fields, field)?)
+}
+
+fn string(
+    field: &'static str,
+    expected: &'static str,
+    value: Value,
+) -> Result<String, RecordError> {
+    match value {
+        Value::String(text) => Ok(text),
+        other => Err(RecordError::WrongType {
+            field,
+            expected,
+            found: kind(&other),
+        }),
+    }
+}
+
+fn texts(field: &'static str, value: Value) -> Result<Vec<String>, RecordError> {
+    match value {
+        Value::Array(values) => values
+            .into_iter()
+            .map(|value| string(field, TEXTS, value))
+            .collect(),
+        other => Err(RecordError::WrongType {
+            field,
+            expected: TEXTS,
+            found: kind(&other),
+        }),
+    }
+}
+
+fn length(value: Value) -> Result<u64, RecordError> {
+    value.as_u64().ok_or(RecordError::WrongType {
+        field: "length",
+        expected: "a whole number, zero or more",
+        found: kind(&value),
+    })
+}

@@ -1,0 +1,141 @@
+//! A word-level tokenizer without a model, for tests here and for the runner's fake engine.
+//! Ids are hashes of the words, so they do not depend on what was encoded before.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::tokenise::{Tokenise, TokeniseError};
+
+/// Text of the fake's beginning-of-sequence token.
+pub const BOS: &str = "<bos>";
+/// Text of the fake's end token.
+pub const END: &str = "<end>";
+
+const BOS_ID: u32 = 0;
+const END_ID: u32 = 1;
+const FIRST_WORD_ID: u32 = 16;
+
+/// Splits into words (with one leading space each) and single other characters.
+/// `decode(encode(text))` is `text`.
+#[derive(Debug, Default)]
+pub struct WordTokenizer {
+    adds_bos: bool,
+    chat: Option<(String, String)>,
+    words: Mutex<BTreeMap<u32, String>>,
+}
+
+impl WordTokenizer {
+    /// No BOS, no chat template.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts the BOS in front of every text encoded with special tokens.
+    #[must_use]
+    pub fn with_bos(mut self) -> Self {
+        self.adds_bos = true;
+        self
+    }
+
+    /// Has a chat template: `before`, the user's turn, `after`.
+    #[must_use]
+    pub fn with_chat(mut self, before: &str, after: &str) -> Self {
+        self.chat = Some((before.to_owned(), after.to_owned()));
+        self
+    }
+
+    fn words(&self) -> MutexGuard<'_, BTreeMap<u32, String>> {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn intern(&self, word: &str) -> Result<u32, TokeniseError> {
+        let digest = blake3::hash(word.as_bytes());
+        let [a, b, c, d] = [0, 1, 2, 3].map(|index| digest.as_bytes()[index]);
+        let id = u32::from_le_bytes([a, b, c, d]).max(FIRST_WORD_ID);
+        let mut words = self.words();
+        let known = words.entry(id).or_insert_with(|| word.to_owned());
+        if known == word {
+            Ok(id)
+        } else {
+            Err(TokeniseError::new(format!(
+                "`{known}` and `{word}` share the id {id} in the fake tokenizer"
+            )))
+        }
+    }
+}
+
+/// The length in bytes of the first word or single character of a non-empty text.
+fn first_piece(text: &str) -> usize {
+    let word = |text: &str| {
+        text.find(|letter: char| !letter.is_alphanumeric())
+            .unwrap_or(text.len())
+    };
+    let spaced = text.strip_prefix(' ').map_or(0, word);
+    match word(text) {
+        0 if spaced > 0 => 1 + spaced,
+        0 => text.chars().next().map_or(0, char::len_utf8),
+        length => length,
+    }
+}
+
+impl Tokenise for WordTokenizer {
+    fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>, TokeniseError> {
+        let mut ids = Vec::new();
+        if add_special && self.adds_bos {
+            ids.push(BOS_ID);
+        }
+        let mut rest = text;
+        while !rest.is_empty() {
+            let (id, length) = if rest.starts_with(BOS) {
+                (BOS_ID, BOS.len())
+            } else if rest.starts_with(END) {
+                (END_ID, END.len())
+            } else {
+                let length = first_piece(rest);
+                (self.intern(&rest[..length])?, length)
+            };
+            ids.push(id);
+            rest = &rest[length..];
+        }
+        Ok(ids)
+    }
+
+    fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String, TokeniseError> {
+        let words = self.words();
+        let mut text = String::new();
+        for id in ids {
+            match *id {
+                BOS_ID | END_ID if skip_special => {}
+                BOS_ID => text.push_str(BOS),
+                END_ID => text.push_str(END),
+                id => text.push_str(words.get(&id).ok_or_else(|| {
+                    TokeniseError::new(format!("id {id} was never encoded by this fake tokenizer"))
+                })?),
+            }
+        }
+        Ok(text)
+    }
+
+    fn chat(&self, user: &str) -> Result<Option<String>, TokeniseError> {
+        Ok(self
+            .chat
+            .as_ref()
+            .map(|(before, after)| format!("{before}{user}{after}")))
+    }
+
+    fn bos(&self) -> Option<(u32, String)> {
+        Some((BOS_ID, BOS.to_owned()))
+    }
+
+    fn adds_bos(&self) -> bool {
+        self.adds_bos
+    }
+
+    fn newline_token(&self) -> Result<u32, TokeniseError> {
+        self.intern("\n")
+    }
+
+    fn end_tokens(&self) -> Vec<u32> {
+        vec![END_ID]
+    }
+}
