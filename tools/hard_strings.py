@@ -21,7 +21,7 @@ DIGITS = [
     "3.14159", "1,234,567.89", "0x1F4A9", "1e-10", "2026-11-29", "12:34:56.789", "+49 (30) 901820",
     "v2.10.3-rc1", "room101", "x86_64", "\u0661\u0662\u0663\u0664", "\u0967\u0968\u0969 \u0966",
     "\u00bd cup and \u00b2\u00b3", "\u2167 \u2173 \u3007", "\u2460\u2461\u2462", "\U0001d7d8\U0001d7d9\U0001d7da",
-    "  \u0665\u0666", "\uff11\uff12\uff13\uff14", "100%", "$5.00", "#1", "1st 2nd 3rd 4th",
+    "  \u0665\u0666", "\uff11\uff12\uff13\uff14", "$5.00", "1st 2nd 3rd 4th",
 ]
 
 CONTRACTIONS = [
@@ -85,6 +85,8 @@ PROSE = [
 CONTROLS = [
     "\x00", "a\x00b", "\x01\x02\x03\x1b[31mred\x1b[0m", "\x7f", f"{BOM}bom first", "\ufffd", "\ufffe\uffff", "\ue000\uf8ff",
     "\U0010ffff", "\U000f0000", "soft\u00adhyphen", "\u2066iso\u2069", "bell\a back\b",
+    # Bytes that SmolLM2's vocabulary lacks.
+    "\x04\x13\x16 end", "a\U00050000\U00050000\x06b",
 ]
 
 HARD_STRINGS = (
