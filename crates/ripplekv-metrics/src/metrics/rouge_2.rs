@@ -1,0 +1,19 @@
+//! ROUGE-2 for users who ask; LongBench itself uses ROUGE-L.
+//! Follows the Python package `rouge` 1.0.1, `Rouge(metrics=["rouge-2"])`, with 0 where it raises.
+
+use crate::metric::{Context, MetricError, MetricInfo, best_of};
+use crate::rouge::rouge_2;
+
+pub(crate) const INFO: MetricInfo = MetricInfo {
+    name: "rouge-2",
+    summary: "ROUGE-2 F over distinct pairs of neighbouring words",
+    source: "rouge 1.0.1 rouge_n with n = 2",
+    range: (0.0, 1.0),
+    needs_segmenter: false,
+    needs_classes: false,
+    score,
+};
+
+fn score(prediction: &str, answers: &[String], _context: &Context<'_>) -> Result<f64, MetricError> {
+    Ok(best_of(answers, |answer| rouge_2(prediction, answer)))
+}

@@ -1,0 +1,173 @@
+//! How far two next-token distributions are apart, in nats.
+//! Log-softmax over the whole vocabulary in f32, sums in f64 in index order (design of RippleKV).
+
+use thiserror::Error;
+
+/// Why two distributions could not be compared.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum DistributionError {
+    /// No token at all.
+    #[error("the distribution is empty")]
+    Empty,
+    /// Two vocabularies.
+    #[error("the distributions have {left} and {right} entries")]
+    LengthMismatch {
+        /// Entries of the first.
+        left: usize,
+        /// Entries of the second.
+        right: usize,
+    },
+    /// NaN or plus infinity; minus infinity (probability 0) is allowed.
+    #[error("entry {index} of the distribution is NaN or plus infinity")]
+    NotANumber {
+        /// The first such entry.
+        index: usize,
+    },
+    /// Every logit is minus infinity.
+    #[error("the distribution gives every token probability 0")]
+    NoMass,
+}
+
+/// Log-probabilities `[vocabulary]` of logits `[vocabulary]`.
+///
+/// # Errors
+/// On an empty slice, NaN, plus infinity, or nothing but minus infinity.
+pub fn log_softmax(logits: &[f32]) -> Result<Vec<f32>, DistributionError> {
+    check(logits)?;
+    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    if largest == f32::NEG_INFINITY {
+        return Err(DistributionError::NoMass);
+    }
+    let sum: f64 = logits
+        .iter()
+        .map(|logit| f64::from(libm::expf(logit - largest)))
+        .sum();
+    let log_sum = libm::log(sum) as f32;
+    Ok(logits
+        .iter()
+        .map(|logit| (logit - largest) - log_sum)
+        .collect())
+}
+
+/// KL(p || q) of two log-probability vectors `[vocabulary]`, at least 0.
+///
+/// Exactly 0 for equal inputs; infinite if q rules out what p allows. Rounding in the inputs can
+/// bring the sum a little below 0, which is then taken as 0.
+///
+/// # Errors
+/// On different or zero lengths, NaN or plus infinity.
+pub fn kl_divergence(log_p: &[f32], log_q: &[f32]) -> Result<f64, DistributionError> {
+    check_pair(log_p, log_q)?;
+    let sum: f64 = log_p
+        .iter()
+        .zip(log_q)
+        .map(|(p, q)| weighted(f64::from(*p), f64::from(*q)))
+        .sum();
+    Ok(sum.max(0.0))
+}
+
+/// Jensen-Shannon divergence of two log-probability vectors `[vocabulary]`, in [0, ln 2].
+///
+/// # Errors
+/// As [`kl_divergence`].
+pub fn jensen_shannon_divergence(log_p: &[f32], log_q: &[f32]) -> Result<f64, DistributionError> {
+    check_pair(log_p, log_q)?;
+    let sum: f64 = log_p
+        .iter()
+        .zip(log_q)
+        .map(|(p, q)| {
+            let (p, q) = (f64::from(*p), f64::from(*q));
+            let middle = libm::log(0.5 * (libm::exp(p) + libm::exp(q)));
+            0.5 * (weighted(p, middle) + weighted(q, middle))
+        })
+        .sum();
+    Ok(sum.clamp(0.0, std::f64::consts::LN_2))
+}
+
+/// p (log p - log q), 0 where p is 0 or both are equal.
+fn weighted(log_p: f64, log_q: f64) -> f64 {
+    if log_p == f64::NEG_INFINITY || log_p == log_q {
+        return 0.0;
+    }
+    libm::exp(log_p) * (log_p - log_q)
+}
+
+fn check(values: &[f32]) -> Result<(), DistributionError> {
+    if values.is_empty() {
+        return Err(DistributionError::Empty);
+    }
+    match values
+        .iter()
+        .position(|value| value.is_nan() || *value == f32::INFINITY)
+    {
+        Some(index) => Err(DistributionError::NotANumber { index }),
+        None => Ok(()),
+    }
+}
+
+fn check_pair(left: &[f32], right: &[f32]) -> Result<(), DistributionError> {
+    if left.len() != right.len() {
+        return Err(DistributionError::LengthMismatch {
+            left: left.len(),
+            right: right.len(),
+        });
+    }
+    check(left)?;
+    check(right)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logs(probabilities: &[f64]) -> Vec<f32> {
+        probabilities.iter().map(|p| p.ln() as f32).collect()
+    }
+
+    #[test]
+    fn kl_by_hand() {
+        let value = kl_divergence(&logs(&[0.5, 0.5]), &logs(&[0.25, 0.75])).unwrap();
+        let expected = 0.5 * 2_f64.ln() + 0.5 * (2.0_f64 / 3.0).ln();
+        assert!((value - expected).abs() < 1e-7, "{value} {expected}");
+    }
+
+    #[test]
+    fn equal_distributions_are_exactly_zero_apart() {
+        let p = log_softmax(&[0.3, -7.0, 2.5, f32::NEG_INFINITY]).unwrap();
+        assert_eq!(kl_divergence(&p, &p), Ok(0.0));
+        assert_eq!(jensen_shannon_divergence(&p, &p), Ok(0.0));
+    }
+
+    #[test]
+    fn disjoint_distributions_reach_the_bounds() {
+        let (p, q) = (logs(&[1.0, 0.0]), logs(&[0.0, 1.0]));
+        assert_eq!(kl_divergence(&p, &q), Ok(f64::INFINITY));
+        assert_eq!(
+            jensen_shannon_divergence(&p, &q),
+            Ok(std::f64::consts::LN_2)
+        );
+    }
+
+    #[test]
+    fn log_softmax_is_shift_invariant_and_sums_to_one() {
+        let p = log_softmax(&[1000.0, 1001.0, 999.0]).unwrap();
+        let total: f64 = p.iter().map(|p| f64::from(*p).exp()).sum();
+        assert!((total - 1.0).abs() < 1e-6);
+        assert_eq!(p, log_softmax(&[0.0, 1.0, -1.0]).unwrap());
+    }
+
+    #[test]
+    fn bad_inputs_are_named() {
+        assert_eq!(log_softmax(&[]), Err(DistributionError::Empty));
+        assert_eq!(
+            log_softmax(&[0.0, f32::NAN]),
+            Err(DistributionError::NotANumber { index: 1 })
+        );
+        assert_eq!(
+            log_softmax(&[f32::NEG_INFINITY]),
+            Err(DistributionError::NoMass)
+        );
+        assert!(kl_divergence(&[0.0], &[0.0, 0.0]).is_err());
+        assert!(jensen_shannon_divergence(&[f32::INFINITY], &[0.0]).is_err());
+    }
+}
