@@ -1,0 +1,205 @@
+//! The seam between the runner and whatever computes: `Loader` opens models, `Engine` answers one prompt for many cells.
+//! The runner knows no tensors; the real implementation lives in `ripplekv-engine`, a fake one in [`crate::fake`].
+
+use std::sync::Arc;
+
+use ripplekv_tasks::{StopRule, Tokenise};
+use serde::{Deserialize, Serialize};
+
+use crate::cell::{CellKey, ResolvedMethod, ResolvedModel};
+
+/// Shape of a model as its configuration file tells it, known without loading weights.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelShape {
+    /// Architecture name, such as `llama`.
+    pub architecture: String,
+    /// Number of decoder layers (L).
+    pub layers: usize,
+    /// Query heads per layer.
+    pub heads: usize,
+    /// Key/value heads per layer.
+    pub kv_heads: usize,
+    /// Channels of one head.
+    pub head_dim: usize,
+    /// Width of the residual stream.
+    pub hidden_size: usize,
+    /// Width of the feed-forward layer.
+    pub intermediate_size: usize,
+    /// Entries of the vocabulary.
+    pub vocab_size: usize,
+    /// Longest sequence the model was trained for, in tokens.
+    pub context_length: usize,
+    /// Number of parameters.
+    pub parameters: u64,
+}
+
+/// Everything about a loaded model that can change an output; stored in the manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelIdentity {
+    /// Name used in the spec.
+    pub name: String,
+    /// Shape of the model.
+    pub shape: ModelShape,
+    /// blake3 of the weights and the configuration.
+    pub model_hash: String,
+    /// blake3 of the tokenizer.
+    pub tokenizer_hash: String,
+    /// blake3 of the chat template, where there is one.
+    pub template_hash: Option<String>,
+    /// Number format of weights and cache while running, such as `f32`.
+    pub dtype: String,
+    /// Device the model runs on, such as `cpu`.
+    pub device: String,
+}
+
+/// What to do with a prompt whose budget is smaller than a method's must-keep set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShortPrompts {
+    /// Run the prompt with a window of floor(T / L / 2) for every method of that budget; recorded and counted.
+    #[default]
+    Shrink,
+    /// Leave the prompt uncompressed; recorded and counted.
+    Full,
+    /// Stop with an error.
+    Error,
+}
+
+/// One cell asked of the engine for one prompt.
+#[derive(Debug, Clone, Copy)]
+pub struct CellRequest<'a> {
+    /// Key of the cell, returned with the answer.
+    pub key: &'a CellKey,
+    /// Method with all its parameters written out.
+    pub method: &'a ResolvedMethod,
+    /// Canonical budget text such as `10%`; `None` for methods that take none.
+    pub budget: Option<&'a str>,
+}
+
+/// One prompt and all the cells to run on it.
+#[derive(Debug, Clone, Copy)]
+pub struct PromptRequest<'a> {
+    /// Prompt token ids, length n.
+    pub ids: &'a [u32],
+    /// Cells to run; all share one prefill.
+    pub cells: &'a [CellRequest<'a>],
+    /// Most tokens to generate.
+    pub max_new_tokens: usize,
+    /// When to stop earlier.
+    pub stop: &'a StopRule,
+    /// Rule for budgets below the must-keep set.
+    pub short_prompts: ShortPrompts,
+}
+
+/// Why a generation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finish {
+    /// An end token of the model (or the newline of samsum) came.
+    Stop,
+    /// `max_new_tokens` were generated.
+    Length,
+}
+
+/// What one cell did with one prompt. Counts are measured on the cache that was really decoded from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CellResult {
+    /// Generated ids, the ending token included.
+    pub output_ids: Vec<u32>,
+    /// Why it ended.
+    pub finish: Finish,
+    /// T: entries per KV head over all layers that the budget allows; `None` without a budget.
+    pub budget_entries: Option<u64>,
+    /// Kept prompt entries per KV head, one number a layer (mean over heads, rounded down, where heads differ).
+    pub kept_per_layer: Vec<u32>,
+    /// Bytes of keys and values of the kept prompt entries.
+    pub cache_bytes: u64,
+    /// blake3 over the kept indices of all layers and heads.
+    pub kept_hash: String,
+    /// The window (or must-keep set) that was used, in tokens.
+    pub must_keep_tokens: u32,
+    /// True when `short_prompts: shrink` made the window smaller, or `full` skipped compression.
+    pub short_prompt: bool,
+    /// Anything a reader should know: fallbacks never happen silently.
+    pub warnings: Vec<String>,
+    /// Milliseconds to select and gather.
+    pub compress_ms: f64,
+    /// Milliseconds to decode (of this row alone, or its share).
+    pub decode_ms: f64,
+}
+
+/// What one prompt cost and gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PromptOutput {
+    /// Milliseconds of the one dense prefill.
+    pub prefill_ms: f64,
+    /// One entry a requested cell, in the order of the request.
+    pub cells: Vec<Result<CellResult, EngineError>>,
+}
+
+/// Why an engine could not do something.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum EngineError {
+    /// The model, its files or its reference are wrong or absent: the user can act (exit code 3).
+    #[error("{0}")]
+    Model(String),
+    /// One prompt failed; the run goes on and the failure is recorded.
+    #[error("{0}")]
+    Prompt(String),
+    /// The spec asks for something impossible (exit code 3).
+    #[error("{0}")]
+    Spec(String),
+}
+
+/// A loaded model.
+pub trait Engine {
+    /// Who this is.
+    fn identity(&self) -> &ModelIdentity;
+
+    /// The model's tokenizer and chat template.
+    fn tokenizer(&self) -> Arc<dyn Tokenise>;
+
+    /// Runs all cells of one prompt over a single dense prefill.
+    ///
+    /// # Errors
+    /// The outer error means nothing of the prompt could be run; a cell's own failure stands in its place of
+    /// [`PromptOutput::cells`].
+    fn evaluate(&mut self, request: &PromptRequest<'_>) -> Result<PromptOutput, EngineError>;
+}
+
+/// Whether a model can be had, found out without a network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Availability {
+    /// Files are here.
+    Present,
+    /// Files will be fetched on the first run.
+    Fetchable,
+    /// Cannot be told here, and why (a known model whose weights are absent).
+    NotChecked(String),
+    /// Certainly wrong, with a message (a path that does not exist).
+    Broken(String),
+}
+
+/// Opens models by reference.
+pub trait Loader {
+    /// Looks for the model without a network and without reading weights.
+    fn availability(&self, model: &ResolvedModel) -> Availability;
+
+    /// Shape from the configuration alone (fetches the files where needed).
+    ///
+    /// # Errors
+    /// [`EngineError::Model`] when the files cannot be had or read.
+    fn shape(&self, model: &ResolvedModel) -> Result<ModelShape, EngineError>;
+
+    /// Tokenizer alone, much cheaper than the model (fetches the files where needed).
+    ///
+    /// # Errors
+    /// [`EngineError::Model`] when the files cannot be had or read.
+    fn tokenizer(&self, model: &ResolvedModel) -> Result<Arc<dyn Tokenise>, EngineError>;
+
+    /// The whole model, weights in memory.
+    ///
+    /// # Errors
+    /// [`EngineError::Model`] when the files cannot be had or read.
+    fn load(&self, model: &ResolvedModel) -> Result<Box<dyn Engine>, EngineError>;
+}

@@ -1,0 +1,347 @@
+//! An engine without a model: deterministic, instant, counts its calls. For tests of everything above the seam.
+//! Its answers are words of the prompt chosen by hash, so scores and texts mean nothing.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ripplekv_tasks::Tokenise;
+use ripplekv_tasks::testing::WordTokenizer;
+use serde_json::{Map, Value, json};
+
+use crate::canonical::canonical_json;
+use crate::catalog::{Catalog, MethodEntry, ModelEntry, ParamInfo, ParamProblem};
+use crate::cell::{ModelSource, ResolvedModel};
+use crate::engine::{
+    Availability, CellRequest, CellResult, Engine, EngineError, Finish, Loader, ModelIdentity,
+    ModelShape, PromptOutput, PromptRequest, ShortPrompts,
+};
+
+/// Layers of the fake model.
+pub const LAYERS: usize = 4;
+
+/// Methods, budgets and models that the fake knows: `full`, `streaming-llm`, `snapkv`, `pyramidkv`; `tiny`, `absent`.
+#[must_use]
+pub fn catalog() -> Catalog {
+    let method = |name, params: &'static [Param], must_keep: &'static str| MethodEntry {
+        name,
+        summary: "a method of the fake engine",
+        source: "this program's tests",
+        scorer: (name != "full").then_some(name),
+        allocator: (name != "full").then_some("uniform"),
+        takes_budget: name != "full",
+        params: infos(params),
+        parse: Arc::new(|given| parse(given, params)),
+        must_keep_tokens: Arc::new(|params| number(params, must_keep)),
+    };
+    let model = |name| ModelEntry {
+        name,
+        summary: "a model of the fake engine",
+        context_length: 4096,
+        layers: LAYERS,
+    };
+    Catalog {
+        methods: vec![
+            method("full", &[], ""),
+            method("streaming-llm", SINKS, "sinks"),
+            method("snapkv", WINDOW, "window"),
+            method("pyramidkv", WINDOW_BETA, "window"),
+        ],
+        models: vec![model("tiny"), model("absent")],
+        parse_budget,
+        total_entries,
+        numerics_version: 1,
+    }
+}
+
+/// Key, default and least value of a parameter.
+type Param = (&'static str, u64, u64);
+
+const SINKS: &[Param] = &[("sinks", 4, 1)];
+const WINDOW: &[Param] = &[("window", 8, 1), ("kernel", 5, 1)];
+const WINDOW_BETA: &[Param] = &[("window", 8, 1), ("kernel", 5, 1), ("beta", 20, 2)];
+
+fn infos(params: &[Param]) -> Vec<ParamInfo> {
+    params
+        .iter()
+        .map(|(name, default, _)| ParamInfo {
+            name,
+            help: "a number of the fake engine",
+            default: json!(default),
+        })
+        .collect()
+}
+
+fn number(params: &Value, key: &str) -> usize {
+    params[key].as_u64().unwrap_or(0) as usize
+}
+
+fn parse(given: &Value, params: &[Param]) -> Result<Value, ParamProblem> {
+    let empty = Map::new();
+    let given = given.as_object().unwrap_or(&empty);
+    if let Some(key) = given
+        .keys()
+        .find(|key| !params.iter().any(|(name, _, _)| name == key))
+    {
+        return Err(ParamProblem {
+            key: Some(key.clone()),
+            message: "unknown parameter".to_owned(),
+            known: params
+                .iter()
+                .map(|(name, _, _)| (*name).to_owned())
+                .collect(),
+            unknown: Some(key.clone()),
+        });
+    }
+    let mut parsed = Map::new();
+    for (name, default, least) in params {
+        let value = given.get(*name).map_or(Some(*default), Value::as_u64);
+        let Some(value) = value.filter(|value| value >= least) else {
+            return Err(ParamProblem {
+                key: Some((*name).to_owned()),
+                message: format!("must be a whole number of at least {least}"),
+                known: Vec::new(),
+                unknown: None,
+            });
+        };
+        parsed.insert((*name).to_owned(), json!(value));
+    }
+    Ok(Value::Object(parsed))
+}
+
+fn parse_budget(text: &str) -> Result<String, String> {
+    let (digits, share) = text
+        .strip_suffix('%')
+        .map_or((text, false), |digits| (digits, true));
+    match digits.parse::<u64>() {
+        Ok(1..=100) => Ok(text.to_owned()),
+        Ok(number) if number > 0 && !share => Ok(text.to_owned()),
+        _ => Err(format!("budget '{text}' is none")),
+    }
+}
+
+fn total_entries(budget: &str, n: usize, layers: usize, _entry_bytes: usize) -> u64 {
+    let everything = n * layers;
+    let total = match budget.strip_suffix('%') {
+        Some(digits) => (2 * digits.parse().unwrap_or(0) * everything + 100) / 200,
+        None => budget.parse().unwrap_or(0) * layers,
+    };
+    total.min(everything) as u64
+}
+
+/// What the engine was asked for: the prompt's length and the cells' keys.
+pub type Call = (usize, Vec<String>);
+
+/// Opens fake models. Clones share their list of calls.
+#[derive(Debug, Clone, Default)]
+pub struct FakeLoader {
+    delay: Duration,
+    failing_word: Option<String>,
+    weights: String,
+    calls: Arc<Mutex<Vec<Call>>>,
+    loads: Arc<AtomicUsize>,
+}
+
+impl FakeLoader {
+    /// Lets each prompt take so long.
+    #[must_use]
+    pub fn with_delay(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// Lets every prompt fail that holds this word.
+    #[must_use]
+    pub fn with_failing_word(mut self, word: &str) -> Self {
+        self.failing_word = Some(word.to_owned());
+        self
+    }
+
+    /// Stands for other weights: another text is another model.
+    #[must_use]
+    pub fn with_weights(mut self, weights: &str) -> Self {
+        self.weights = weights.to_owned();
+        self
+    }
+
+    /// Everything the engines of this loader were asked for.
+    #[must_use]
+    pub fn calls(&self) -> Vec<Call> {
+        self.calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// How often weights were loaded.
+    #[must_use]
+    pub fn loads(&self) -> usize {
+        self.loads.load(Ordering::SeqCst)
+    }
+}
+
+fn shape() -> ModelShape {
+    ModelShape {
+        architecture: "fake".to_owned(),
+        layers: LAYERS,
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 8,
+        hidden_size: 32,
+        intermediate_size: 64,
+        vocab_size: 1024,
+        context_length: 4096,
+        parameters: 1,
+    }
+}
+
+fn tokenizer() -> WordTokenizer {
+    WordTokenizer::new().with_chat("<user> ", " <answer>")
+}
+
+impl Loader for FakeLoader {
+    fn availability(&self, model: &ResolvedModel) -> Availability {
+        match &model.source {
+            ModelSource::Named(name) if name == "absent" => {
+                Availability::NotChecked("the weights are not here".to_owned())
+            }
+            ModelSource::Path(path) => {
+                Availability::Broken(format!("{path}: no such file or folder"))
+            }
+            _ => Availability::Present,
+        }
+    }
+
+    fn shape(&self, _model: &ResolvedModel) -> Result<ModelShape, EngineError> {
+        Ok(shape())
+    }
+
+    fn tokenizer(&self, _model: &ResolvedModel) -> Result<Arc<dyn Tokenise>, EngineError> {
+        Ok(Arc::new(tokenizer()))
+    }
+
+    fn load(&self, model: &ResolvedModel) -> Result<Box<dyn Engine>, EngineError> {
+        self.loads.fetch_add(1, Ordering::SeqCst);
+        let words = tokenizer();
+        let failing_id = match &self.failing_word {
+            Some(word) => words
+                .encode(&format!(" {word}"), false)
+                .map_err(|error| EngineError::Model(error.to_string()))?
+                .first()
+                .copied(),
+            None => None,
+        };
+        Ok(Box::new(FakeEngine {
+            loader: self.clone(),
+            identity: ModelIdentity {
+                name: model.name.clone(),
+                shape: shape(),
+                model_hash: blake3::hash(self.weights.as_bytes()).to_hex().to_string(),
+                tokenizer_hash: "fake words".to_owned(),
+                template_hash: None,
+                dtype: model.dtype.clone(),
+                device: "cpu".to_owned(),
+            },
+            tokenizer: Arc::new(words),
+            failing_id,
+        }))
+    }
+}
+
+struct FakeEngine {
+    loader: FakeLoader,
+    identity: ModelIdentity,
+    tokenizer: Arc<dyn Tokenise>,
+    failing_id: Option<u32>,
+}
+
+impl Engine for FakeEngine {
+    fn identity(&self) -> &ModelIdentity {
+        &self.identity
+    }
+
+    fn tokenizer(&self) -> Arc<dyn Tokenise> {
+        Arc::clone(&self.tokenizer)
+    }
+
+    fn evaluate(&mut self, request: &PromptRequest<'_>) -> Result<PromptOutput, EngineError> {
+        std::thread::sleep(self.loader.delay);
+        let keys = request
+            .cells
+            .iter()
+            .map(|cell| cell.key.0.clone())
+            .collect();
+        self.loader
+            .calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((request.ids.len(), keys));
+        if self.failing_id.is_some_and(|id| request.ids.contains(&id)) {
+            return Err(EngineError::Prompt("the failing word is in it".to_owned()));
+        }
+        Ok(PromptOutput {
+            prefill_ms: 1.0,
+            cells: request
+                .cells
+                .iter()
+                .map(|cell| answer(request, cell))
+                .collect(),
+        })
+    }
+}
+
+/// Keeps an even share of the prompt in every layer and answers with words of the prompt.
+fn answer(request: &PromptRequest<'_>, cell: &CellRequest<'_>) -> Result<CellResult, EngineError> {
+    let n = request.ids.len();
+    let everything = (n * LAYERS) as u64;
+    let budget_entries = cell
+        .budget
+        .map(|budget| total_entries(budget, n, LAYERS, 0));
+    let window = number(&cell.method.params, "window").max(number(&cell.method.params, "sinks"));
+    let short = budget_entries.is_some_and(|total| total < (window.min(n) * LAYERS) as u64);
+    let kept = match (budget_entries, request.short_prompts) {
+        (Some(_), ShortPrompts::Full) if short => everything,
+        (Some(total), _) => total,
+        (None, _) => everything,
+    };
+    if kept < LAYERS as u64 {
+        return Err(EngineError::Prompt(
+            "the budget leaves no entry a layer".to_owned(),
+        ));
+    }
+    let kept_per_layer = (0..LAYERS as u64)
+        .map(|layer| ((kept + LAYERS as u64 - 1 - layer) / LAYERS as u64) as u32)
+        .collect();
+    let recipe = format!(
+        "{} {} {kept}",
+        cell.method.name,
+        canonical_json(&cell.method.params)
+    );
+    let hash = blake3::hash(recipe.as_bytes());
+    let mut output_ids: Vec<u32> = hash
+        .as_bytes()
+        .iter()
+        .take(request.max_new_tokens.min(4))
+        .map(|byte| request.ids[usize::from(*byte) % n])
+        .collect();
+    let finish = match request.stop.end_tokens.first() {
+        Some(end) if output_ids.len() < request.max_new_tokens => {
+            output_ids.push(*end);
+            Finish::Stop
+        }
+        _ => Finish::Length,
+    };
+    Ok(CellResult {
+        output_ids,
+        finish,
+        budget_entries,
+        kept_per_layer,
+        cache_bytes: kept * 2 * 2 * 8 * 4,
+        kept_hash: hash.to_hex().to_string(),
+        must_keep_tokens: window as u32,
+        short_prompt: short,
+        warnings: Vec::new(),
+        compress_ms: 0.1,
+        decode_ms: 0.5,
+    })
+}

@@ -1,0 +1,113 @@
+//! Multiplies models, tasks, methods and budgets into cells and hashes each one.
+//! What is hashed is what can change the output or the score, and nothing else.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::canonical::canonical_hash;
+use crate::catalog::Catalog;
+use crate::cell::{Cell, CellKey, Query, ResolvedModel};
+use crate::plan::methods::PlannedMethod;
+use crate::plan::{METRIC_VERSION, PlannedTask};
+use crate::spec::{ProtocolSpec, Spec};
+
+/// Hex digits of a cell key.
+const KEY_DIGITS: usize = 16;
+
+pub(crate) fn expand(
+    spec: &Spec,
+    catalog: &Catalog,
+    models: &[ResolvedModel],
+    tasks: &[PlannedTask],
+    methods: &[PlannedMethod],
+) -> Vec<Cell> {
+    let mut seen = BTreeSet::new();
+    let mut cells = Vec::new();
+    for model in models {
+        for task in tasks {
+            for planned in methods {
+                let budgets: Vec<Option<&String>> = if planned.budgets.is_empty() {
+                    vec![None]
+                } else {
+                    planned.budgets.iter().map(Some).collect()
+                };
+                for budget in budgets {
+                    for query in &spec.protocol.query {
+                        let cell = cell(
+                            catalog,
+                            &spec.protocol,
+                            model,
+                            task,
+                            planned,
+                            budget,
+                            *query,
+                        );
+                        if seen.insert((cell.model.clone(), cell.key.clone())) {
+                            cells.push(cell);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    cells
+}
+
+fn cell(
+    catalog: &Catalog,
+    protocol: &ProtocolSpec,
+    model: &ResolvedModel,
+    task: &PlannedTask,
+    planned: &PlannedMethod,
+    budget: Option<&String>,
+    query: Query,
+) -> Cell {
+    let identity = identity(catalog, protocol, model, task, budget.is_some());
+    let hashed = json!({
+        "identity": identity,
+        "task": task.info.name,
+        "method": planned.method.name,
+        "params": planned.method.params,
+        "budget": budget,
+        "query": query,
+    });
+    let mut key = canonical_hash(&hashed);
+    key.truncate(KEY_DIGITS);
+    Cell {
+        key: CellKey(key),
+        model: model.name.clone(),
+        task: task.info.name.to_owned(),
+        method: planned.method.clone(),
+        budget: budget.cloned(),
+        query,
+        protocol: identity,
+    }
+}
+
+/// Everything besides task, method, budget and query that can change what a cell gives.
+fn identity(
+    catalog: &Catalog,
+    protocol: &ProtocolSpec,
+    model: &ResolvedModel,
+    task: &PlannedTask,
+    compressed: bool,
+) -> Value {
+    let is_code = task.info.metric == "code-similarity";
+    json!({
+        "model": model.source,
+        "dtype": model.dtype,
+        "data": task.data_hash,
+        "template": task.template_hash,
+        "max_new_tokens": task.max_new_tokens,
+        "chat_template": protocol.chat_template,
+        "max_context": protocol.max_context.map_or(json!("auto"), |tokens| json!(tokens)),
+        "bos": protocol.bos,
+        "clean_up_spaces": protocol.clean_up_spaces,
+        "min_new_tokens": protocol.min_new_tokens,
+        "code_similarity": is_code.then_some(protocol.code_similarity),
+        "short_prompts": compressed.then_some(protocol.short_prompts),
+        "numerics": catalog.numerics_version,
+        "metrics": METRIC_VERSION,
+    })
+}

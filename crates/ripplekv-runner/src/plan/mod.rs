@@ -1,0 +1,288 @@
+//! The plan: a spec with every name looked up, every default filled in and every cell hashed.
+//! Everything that can go wrong before a model loads goes wrong here or in [`prepare`](crate::plan::prepare_task).
+
+mod cells;
+mod methods;
+mod models;
+mod prepare;
+
+use std::path::Path;
+
+use ripplekv_tasks::{Pack, TaskInfo};
+use serde_json::{Value, json};
+
+use crate::catalog::Catalog;
+use crate::cell::{Cell, ResolvedModel};
+use crate::error::RunnerError;
+use crate::select::{Limit, Only, OnlyTarget, Shard};
+use crate::spec::{ProtocolSpec, Spec};
+
+pub(crate) use prepare::prompt_options;
+pub use prepare::{
+    BLOCK_PROMPTS, PreparedModel, PreparedPrompt, PreparedTask, Unit, prepare_model, prepare_task,
+    units,
+};
+
+/// Changes whenever a score could; part of every cell key.
+pub const METRIC_VERSION: u32 = 1;
+
+/// What the command line adds to a spec.
+#[derive(Debug, Clone)]
+pub struct PlanOptions {
+    /// Filters on cells.
+    pub only: Only,
+    /// Wins over `tasks.limit`.
+    pub limit: Option<Limit>,
+    /// Which part of the units.
+    pub shard: Shard,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self {
+            only: Only::default(),
+            limit: None,
+            shard: Shard::ALL,
+        }
+    }
+}
+
+/// One task of the plan.
+#[derive(Debug, Clone)]
+pub struct PlannedTask {
+    /// Its row in the task table.
+    pub info: &'static TaskInfo,
+    /// Prompt text.
+    pub template: String,
+    /// blake3 of the prompt text.
+    pub template_hash: String,
+    /// blake3 of the record file.
+    pub data_hash: String,
+    /// Most new tokens.
+    pub max_new_tokens: usize,
+    /// Records in the file.
+    pub records: usize,
+}
+
+/// A spec, resolved.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Name of the experiment.
+    pub name: String,
+    /// Models, in the order of the spec.
+    pub models: Vec<ResolvedModel>,
+    /// The pack.
+    pub pack: Pack,
+    /// Tasks, in the order of the task table.
+    pub tasks: Vec<PlannedTask>,
+    /// Every cell of the spec: model, task, method and budget in this order of nesting.
+    pub cells: Vec<Cell>,
+    /// Cells that pass `--only`: places in [`Plan::cells`].
+    pub selected: Vec<usize>,
+    /// Protocol.
+    pub protocol: ProtocolSpec,
+    /// Which of the fitting records to take.
+    pub limit: Option<Limit>,
+    /// Longest prompt to take.
+    pub max_prompt_tokens: Option<usize>,
+    /// Ids to take; empty means all.
+    pub samples: Vec<String>,
+    /// Which part of the units to run.
+    pub shard: Shard,
+    /// What a reader should know.
+    pub warnings: Vec<String>,
+    /// The resolved spec as it goes into the manifest.
+    pub resolved: Value,
+}
+
+impl Plan {
+    /// Resolves a spec against the catalog and the pack in `pack_dir`. Reads every record of the
+    /// tasks, so that a broken line is found before a model loads.
+    ///
+    /// # Errors
+    /// Whatever is wrong with spec or data, with its place.
+    pub fn new(
+        spec: &Spec,
+        catalog: &Catalog,
+        pack_dir: &Path,
+        options: PlanOptions,
+    ) -> Result<Self, RunnerError> {
+        let models = models::resolve(spec, catalog)?;
+        let methods = methods::resolve(spec, catalog)?;
+        let pack = Pack::open(pack_dir)?;
+        let mut warnings = Vec::new();
+        let tasks = resolve_tasks(spec, &pack, &mut warnings)?;
+        let cells = cells::expand(spec, catalog, &models, &tasks, &methods);
+        let selected: Vec<usize> = (0..cells.len())
+            .filter(|place| {
+                let cell = &cells[*place];
+                options.only.allows(&OnlyTarget {
+                    model: &cell.model,
+                    task: &cell.task,
+                    method: &cell.method.name,
+                    label: &cell.method.label,
+                    budget: cell.budget.as_deref(),
+                })
+            })
+            .collect();
+        if selected.is_empty() {
+            return Err(RunnerError::NothingSelected(format!(
+                "no cell passes --only {}\nhint: `ripplekv plan` lists the cells",
+                options.only
+            )));
+        }
+        let limit = options.limit.or_else(|| spec.tasks.limit.clone());
+        let resolved = resolved_spec(spec, &models, &pack, &tasks, &methods, limit.as_ref());
+        Ok(Self {
+            name: spec.name.clone(),
+            models,
+            pack,
+            tasks,
+            cells,
+            selected,
+            protocol: spec.protocol.clone(),
+            limit,
+            max_prompt_tokens: spec.tasks.max_prompt_tokens,
+            samples: spec.tasks.samples.clone(),
+            shard: options.shard,
+            warnings,
+            resolved,
+        })
+    }
+
+    /// Selected cells of one model and task, in plan order.
+    pub fn cells_of<'a>(&'a self, model: &'a str, task: &'a str) -> impl Iterator<Item = &'a Cell> {
+        self.selected
+            .iter()
+            .map(|place| &self.cells[*place])
+            .filter(move |cell| cell.model == model && cell.task == task)
+    }
+
+    /// Whether scoring needs the Chinese segmenter.
+    #[must_use]
+    pub fn needs_segmenter(&self) -> bool {
+        self.tasks.iter().any(|task| {
+            task.info.metric_info().needs_segmenter
+                && self
+                    .selected
+                    .iter()
+                    .any(|place| self.cells[*place].task == task.info.name)
+        })
+    }
+}
+
+fn resolve_tasks(
+    spec: &Spec,
+    pack: &Pack,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<PlannedTask>, RunnerError> {
+    let infos: Vec<&'static TaskInfo> = if spec.tasks.include.is_empty() {
+        pack.tasks().collect()
+    } else {
+        named_tasks(spec, pack, warnings)?
+    };
+    let mut ids_found = vec![false; spec.tasks.samples.len()];
+    let mut tasks = Vec::with_capacity(infos.len());
+    for info in infos {
+        let mut records = 0;
+        for record in pack.records(info)? {
+            let record = record?;
+            records += 1;
+            for (found, id) in ids_found.iter_mut().zip(&spec.tasks.samples) {
+                *found |= *id == record.id;
+            }
+        }
+        let template = pack.template(info)?.to_owned();
+        tasks.push(PlannedTask {
+            info,
+            template_hash: blake3::hash(template.as_bytes()).to_hex().to_string(),
+            template,
+            data_hash: pack.hash(info)?,
+            max_new_tokens: pack.max_new_tokens(info)?,
+            records,
+        });
+    }
+    if let Some(place) = ids_found.iter().position(|found| !found) {
+        return Err(spec
+            .source
+            .error(
+                &format!("tasks.samples[{place}]"),
+                format!(
+                    "no selected task has a record '{}'",
+                    spec.tasks.samples[place]
+                ),
+                None,
+            )
+            .into());
+    }
+    Ok(tasks)
+}
+
+fn named_tasks(
+    spec: &Spec,
+    pack: &Pack,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<&'static TaskInfo>, RunnerError> {
+    for (place, name) in spec.tasks.include.iter().enumerate() {
+        if let Err(error) = pack.select(&[name]) {
+            let text = error.to_string();
+            let (message, hint) = text
+                .split_once("\nhint: ")
+                .map_or((text.as_str(), None), |(message, hint)| {
+                    (message, Some(hint.to_owned()))
+                });
+            let path = format!("tasks.include[{place}]");
+            return Err(spec.source.error(&path, message, hint).into());
+        }
+    }
+    let selection = pack.select(&spec.tasks.include)?;
+    if !selection.absent.is_empty() {
+        let names: Vec<&str> = selection.absent.iter().map(|task| task.name).collect();
+        warnings.push(format!(
+            "the pack {} lacks {} of the named groups",
+            pack.dir().display(),
+            names.join(", ")
+        ));
+    }
+    Ok(selection.tasks)
+}
+
+fn resolved_spec(
+    spec: &Spec,
+    models: &[ResolvedModel],
+    pack: &Pack,
+    tasks: &[PlannedTask],
+    methods: &[methods::PlannedMethod],
+    limit: Option<&Limit>,
+) -> Value {
+    let protocol = &spec.protocol;
+    let budgets: Vec<&String> = methods
+        .iter()
+        .find(|method| !method.budgets.is_empty())
+        .map(|method| method.budgets.iter().collect())
+        .unwrap_or_default();
+    json!({
+        "schema": crate::spec::SPEC_SCHEMA,
+        "name": spec.name,
+        "models": models,
+        "tasks": {
+            "pack": pack.name(),
+            "include": tasks.iter().map(|task| task.info.name).collect::<Vec<_>>(),
+            "limit": limit.map(ToString::to_string),
+            "max_prompt_tokens": spec.tasks.max_prompt_tokens,
+            "samples": spec.tasks.samples,
+        },
+        "protocol": {
+            "query": protocol.query,
+            "chat_template": protocol.chat_template,
+            "max_context": protocol.max_context.map_or(json!("auto"), |tokens| json!(tokens)),
+            "bos": protocol.bos,
+            "clean_up_spaces": protocol.clean_up_spaces,
+            "min_new_tokens": protocol.min_new_tokens,
+            "code_similarity": protocol.code_similarity,
+            "short_prompts": protocol.short_prompts,
+        },
+        "budgets": budgets,
+        "methods": methods.iter().map(|method| &method.method).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,476 @@
+//! The inner part of a run: one model, its units, its prompts, its cells.
+
+use std::time::Instant;
+
+use ripplekv_metrics::{CodeSimilarity, Context};
+use ripplekv_tasks::{
+    Prompt, Record as TaskRecord, StopRule, clean_up_spaces, postprocess, prepare, score_record,
+};
+
+use crate::cell::Cell;
+use crate::engine::{
+    CellRequest, CellResult, Engine, EngineError, Loader, PromptOutput, PromptRequest,
+};
+use crate::error::RunnerError;
+use crate::plan::{Plan, PlannedTask, PreparedPrompt, Unit};
+use crate::record::{RECORD_SCHEMA, Record, Timing};
+use crate::run::{Event, Observer, ReadyModel, RunOptions, RunSummary, milliseconds, tell};
+use crate::store::{DoneIndex, Store, peak_rss_bytes};
+
+/// What is missing of some units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Missing {
+    /// Cells of prompts that are to be computed.
+    pub(crate) missing: usize,
+    /// Prompts with a missing cell.
+    pub(crate) prompts: usize,
+    /// Tokens of those prompts.
+    pub(crate) tokens: usize,
+    /// Cells of prompts that are stored.
+    pub(crate) stored: usize,
+    /// Stored ones that failed.
+    pub(crate) failed: usize,
+}
+
+pub(crate) struct Evaluation<'a> {
+    plan: &'a Plan,
+    options: &'a RunOptions<'a>,
+    ready: &'a [ReadyModel],
+    store: Store,
+    observer: &'a mut dyn Observer,
+    /// Failed samples this run tried; they are not tried twice in one run.
+    retried: Vec<(String, String)>,
+}
+
+/// One prompt, ready for the engine.
+struct Job<'a> {
+    model: &'a str,
+    task: &'a PlannedTask,
+    prepared: &'a PreparedPrompt,
+    record: &'a TaskRecord,
+    prompt: Prompt,
+    cells: Vec<&'a Cell>,
+}
+
+impl<'a> Evaluation<'a> {
+    pub(crate) fn new(
+        plan: &'a Plan,
+        options: &'a RunOptions<'a>,
+        ready: &'a [ReadyModel],
+        store: Store,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
+        Self {
+            plan,
+            options,
+            ready,
+            store,
+            observer,
+            retried: Vec::new(),
+        }
+    }
+
+    pub(crate) fn tell(&mut self, event: Event) -> Result<(), RunnerError> {
+        tell(&mut self.store, self.observer, event)
+    }
+
+    fn is_missing(&self, done: &DoneIndex, cell: &Cell, sample: &str) -> bool {
+        let retry = self.options.retry_failed
+            && !self
+                .retried
+                .iter()
+                .any(|(key, tried)| *key == cell.key.0 && tried == sample);
+        !done.is_done(&cell.key, sample) && (retry || !done.is_failed(&cell.key, sample))
+    }
+
+    /// Counts what is missing. Reads each task's files once.
+    pub(crate) fn count_missing(&mut self, units: &[Unit]) -> Result<Missing, RunnerError> {
+        let mut count = Missing::default();
+        let mut known: Option<((usize, usize), DoneIndex)> = None;
+        for unit in units {
+            let place = (unit.model, unit.task);
+            let done = match known.take() {
+                Some((of, done)) if of == place => done,
+                _ => self.done(unit)?,
+            };
+            let (model, task) = self.names(unit);
+            for prompt in &unit.prompts {
+                let mut missing = 0;
+                for cell in self.plan.cells_of(model, task) {
+                    if self.is_missing(&done, cell, &prompt.sample) {
+                        missing += 1;
+                    } else {
+                        count.stored += 1;
+                        count.failed += usize::from(!done.is_done(&cell.key, &prompt.sample));
+                    }
+                }
+                count.missing += missing;
+                if missing > 0 {
+                    count.prompts += 1;
+                    count.tokens += prompt.tokens;
+                }
+            }
+            known = Some((place, done));
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn is_done(&mut self, units: &[&Unit]) -> Result<bool, RunnerError> {
+        for unit in units {
+            if self.count_missing(std::slice::from_ref(*unit))?.missing > 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn names(&self, unit: &Unit) -> (&'a str, &'a str) {
+        (
+            &self.plan.models[unit.model].name,
+            self.plan.tasks[unit.task].info.name,
+        )
+    }
+
+    fn done(&mut self, unit: &Unit) -> Result<DoneIndex, RunnerError> {
+        let (model, task) = self.names(unit);
+        self.store.done(model, task)
+    }
+
+    /// Loads one model and runs its units until done or asked to stop.
+    pub(crate) fn model(
+        &mut self,
+        place: usize,
+        loader: &dyn Loader,
+        units: &[&Unit],
+        summary: &mut RunSummary,
+    ) -> Result<(), RunnerError> {
+        let ready = &self.ready[place];
+        let model = &self.plan.models[ready.prepared.model];
+        let failed = |source| RunnerError::Model {
+            model: model.name.clone(),
+            source,
+        };
+        self.tell(Event::Loading {
+            model: model.name.clone(),
+        })?;
+        let started = Instant::now();
+        let mut engine = loader.load(model).map_err(failed)?;
+        self.store.check_identity(engine.identity())?;
+        self.tell(Event::Loaded {
+            model: model.name.clone(),
+            milliseconds: milliseconds(started),
+        })?;
+        for unit in units {
+            if self.options.stop.is_set() {
+                return Ok(());
+            }
+            self.unit(ready, engine.as_mut(), unit, summary)?;
+        }
+        Ok(())
+    }
+
+    fn unit(
+        &mut self,
+        ready: &'a ReadyModel,
+        engine: &mut dyn Engine,
+        unit: &Unit,
+        summary: &mut RunSummary,
+    ) -> Result<(), RunnerError> {
+        if self.count_missing(std::slice::from_ref(unit))?.missing == 0 {
+            return Ok(());
+        }
+        let (model, task) = self.names(unit);
+        let Some(_claim) = self.store.claim(model, task, unit.block)? else {
+            return self.tell(Event::UnitBusy {
+                model: model.to_owned(),
+                task: task.to_owned(),
+                block: unit.block,
+            });
+        };
+        // Another process may have finished the unit between the count and the claim.
+        let mut done = self.done(unit)?;
+        let planned = &self.plan.tasks[unit.task];
+        let records = self.records(planned, unit)?;
+        for (prepared, record) in unit.prompts.iter().zip(&records) {
+            if self.options.stop.is_set() {
+                return Ok(());
+            }
+            let cells: Vec<&Cell> = self
+                .plan
+                .cells_of(model, task)
+                .filter(|cell| self.is_missing(&done, cell, &prepared.sample))
+                .collect();
+            if cells.is_empty() {
+                continue;
+            }
+            self.check_prompt(&done, model, task, prepared)?;
+            let tokenizer = ready.tokenizer.as_ref();
+            let prompt = prepare(
+                planned.info,
+                &planned.template,
+                record,
+                tokenizer,
+                &ready.options,
+            )?;
+            let job = Job {
+                model,
+                task: planned,
+                prepared,
+                record,
+                prompt,
+                cells,
+            };
+            for record in self.prompt(ready, engine, &job, summary)? {
+                done.add(&record);
+            }
+        }
+        Ok(())
+    }
+
+    /// The records of a unit, in the order of its prompts.
+    fn records(&self, task: &PlannedTask, unit: &Unit) -> Result<Vec<TaskRecord>, RunnerError> {
+        let mut wanted = unit.prompts.iter().map(|prompt| prompt.index).peekable();
+        let mut records = Vec::with_capacity(unit.prompts.len());
+        for (index, record) in self.plan.pack.records(task.info)?.enumerate() {
+            let Some(next) = wanted.peek() else { break };
+            let record = record?;
+            if index == *next {
+                records.push(record);
+                wanted.next();
+            }
+        }
+        Ok(records)
+    }
+
+    /// A stored cell of this plan whose prompt had other ids means that tokenizer or protocol changed underneath.
+    fn check_prompt(
+        &self,
+        done: &DoneIndex,
+        model: &str,
+        task: &str,
+        prepared: &PreparedPrompt,
+    ) -> Result<(), RunnerError> {
+        let Some((hash, cell)) = done.prompt_hash(&prepared.sample) else {
+            return Ok(());
+        };
+        let is_current = self
+            .plan
+            .cells_of(model, task)
+            .any(|current| current.key == *cell);
+        if *hash == prepared.hash || !is_current {
+            return Ok(());
+        }
+        Err(RunnerError::Data {
+            message: format!(
+                "task '{task}', sample '{}': its prompt for model '{model}' has other tokens than when cell {cell} was stored",
+                prepared.sample
+            ),
+            hint: "the model's tokenizer or chat template changed; start afresh with --out DIR"
+                .to_owned(),
+        })
+    }
+
+    fn prompt(
+        &mut self,
+        ready: &ReadyModel,
+        engine: &mut dyn Engine,
+        job: &Job<'_>,
+        summary: &mut RunSummary,
+    ) -> Result<Vec<Record>, RunnerError> {
+        let started = Instant::now();
+        let output = self.ask(ready, engine, job)?;
+        let peak = peak_rss_bytes();
+        let mut records = Vec::with_capacity(job.cells.len());
+        let mut timings = Vec::with_capacity(job.cells.len());
+        for (place, cell) in job.cells.iter().enumerate() {
+            let result = match &output {
+                Ok(output) => match output.cells.get(place) {
+                    Some(Ok(result)) => self.record(ready, job, cell, result),
+                    Some(Err(error)) => Err(error.to_string()),
+                    None => Err("the engine returned no result for this cell".to_owned()),
+                },
+                Err(message) => Err(message.clone()),
+            };
+            if let (Ok(output), Ok(_)) = (&output, &result)
+                && let Some(Ok(cell_result)) = output.cells.get(place)
+            {
+                timings.push(Timing {
+                    cell: cell.key.clone(),
+                    sample: job.record.id.clone(),
+                    prefill_ms: output.prefill_ms,
+                    compress_ms: cell_result.compress_ms,
+                    decode_ms: cell_result.decode_ms,
+                    peak_rss_bytes: peak,
+                });
+            }
+            records.push(result.unwrap_or_else(|error| failed_record(job, cell, error)));
+        }
+        self.store
+            .append(job.model, job.task.info.name, &records, &timings)?;
+        for text in self.store.take_warnings() {
+            self.tell(Event::Warning { text })?;
+        }
+        summary.computed += records.len();
+        self.tell_failures(job, &records)?;
+        self.tell(Event::PromptDone {
+            model: job.model.to_owned(),
+            task: job.task.info.name.to_owned(),
+            sample: job.record.id.clone(),
+            prompt_tokens: job.prompt.ids.len(),
+            cells: records.len(),
+            failed: records
+                .iter()
+                .filter(|record| record.error.is_some())
+                .count(),
+            milliseconds: milliseconds(started),
+        })?;
+        Ok(records)
+    }
+
+    /// Asks the engine. The inner error is a failed prompt; the outer one stops the run.
+    fn ask(
+        &self,
+        ready: &ReadyModel,
+        engine: &mut dyn Engine,
+        job: &Job<'_>,
+    ) -> Result<Result<PromptOutput, String>, RunnerError> {
+        let tokenizer = ready.tokenizer.as_ref();
+        let stop = match StopRule::new(job.task.info, tokenizer) {
+            Ok(stop) => stop.with_min_new_tokens(self.plan.protocol.min_new_tokens),
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let cells: Vec<CellRequest<'_>> = job
+            .cells
+            .iter()
+            .map(|cell| CellRequest {
+                key: &cell.key,
+                method: &cell.method,
+                budget: cell.budget.as_deref(),
+            })
+            .collect();
+        let request = PromptRequest {
+            ids: &job.prompt.ids,
+            cells: &cells,
+            max_new_tokens: job.task.max_new_tokens,
+            stop: &stop,
+            short_prompts: self.plan.protocol.short_prompts,
+        };
+        match engine.evaluate(&request) {
+            Ok(output) => Ok(Ok(output)),
+            Err(EngineError::Prompt(message)) => Ok(Err(message)),
+            Err(source) => Err(RunnerError::Model {
+                model: job.model.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    fn record(
+        &self,
+        ready: &ReadyModel,
+        job: &Job<'_>,
+        cell: &Cell,
+        result: &CellResult,
+    ) -> Result<Record, String> {
+        let decoded = ready
+            .tokenizer
+            .decode(&result.output_ids, true)
+            .map_err(|error| error.to_string())?;
+        let output = if self.plan.protocol.clean_up_spaces {
+            clean_up_spaces(&decoded)
+        } else {
+            decoded
+        };
+        let info = job.task.info;
+        let score = |code: CodeSimilarity| {
+            let context = Context {
+                segmenter: self.options.segmenter,
+                code,
+                ..Context::default()
+            };
+            let classes = job.record.all_classes.as_deref();
+            score_record(info, &output, &job.record.answers, classes, &context)
+                .map_err(|error| error.to_string())
+        };
+        let is_code = info.metric == "code-similarity";
+        let score_levenshtein = if is_code {
+            Some(score(CodeSimilarity::Levenshtein)?)
+        } else {
+            None
+        };
+        let edit_similarity = job
+            .record
+            .answers
+            .iter()
+            .map(|answer| strsim::normalized_levenshtein(postprocess(info, &output), answer))
+            .fold(0.0, f64::max);
+        let mut record = empty_record(job, cell);
+        record.budget_entries = result.budget_entries;
+        record.kept_per_layer.clone_from(&result.kept_per_layer);
+        record.cache_bytes = result.cache_bytes;
+        record.kept_hash.clone_from(&result.kept_hash);
+        record.must_keep_tokens = result.must_keep_tokens;
+        record.short_prompt = result.short_prompt;
+        record.output_tokens = result.output_ids.len() as u64;
+        record.finish = Some(result.finish);
+        record.score = Some(score(self.plan.protocol.code_similarity)?);
+        record.score_levenshtein = score_levenshtein;
+        record.edit_similarity = Some(edit_similarity);
+        record.warnings.clone_from(&result.warnings);
+        record.output = output;
+        Ok(record)
+    }
+
+    fn tell_failures(&mut self, job: &Job<'_>, records: &[Record]) -> Result<(), RunnerError> {
+        for (record, cell) in records.iter().zip(&job.cells) {
+            let Some(error) = &record.error else { continue };
+            self.retried
+                .push((record.cell.0.clone(), record.sample.clone()));
+            let budget = cell.budget.as_deref().unwrap_or("no budget");
+            self.tell(Event::SampleFailed {
+                model: job.model.to_owned(),
+                task: job.task.info.name.to_owned(),
+                sample: record.sample.clone(),
+                cell: format!("{} {budget}", cell.method.label),
+                error: error.clone(),
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn failed_record(job: &Job<'_>, cell: &Cell, error: String) -> Record {
+    let mut record = empty_record(job, cell);
+    record.error = Some(error);
+    record
+}
+
+/// What a record holds before the engine's part.
+fn empty_record(job: &Job<'_>, cell: &Cell) -> Record {
+    Record {
+        schema: RECORD_SCHEMA,
+        cell: cell.key.clone(),
+        sample: job.record.id.clone(),
+        index: job.prepared.index as u64,
+        prompt_hash: job.prompt.hash.clone(),
+        prompt_tokens: job.prompt.ids.len() as u64,
+        removed_tokens: job.prompt.removed_tokens as u64,
+        budget_entries: None,
+        kept_per_layer: Vec::new(),
+        cache_bytes: 0,
+        kept_hash: String::new(),
+        must_keep_tokens: 0,
+        short_prompt: false,
+        output_tokens: 0,
+        finish: None,
+        output: String::new(),
+        answers: job.record.answers.clone(),
+        all_classes: job.record.all_classes.clone(),
+        length: job.record.length,
+        score: None,
+        score_levenshtein: None,
+        edit_similarity: None,
+        warnings: Vec::new(),
+        error: None,
+    }
+}

@@ -1,0 +1,144 @@
+//! What happens during a run. Progress bar, log file and tests all read the same events.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// Prompts of a model are about to be made.
+    Preparing {
+        /// Model name.
+        model: String,
+    },
+    /// Prompts of a model are made.
+    Prepared {
+        /// Model name.
+        model: String,
+        /// Tokens before the middle is cut.
+        max_context: usize,
+        /// Prompts to run.
+        prompts: usize,
+        /// Records that `max_prompt_tokens` left out.
+        too_long: usize,
+        /// Prompts below some must-keep set, to which `short_prompts` applies.
+        short_prompts: usize,
+    },
+    /// All checks are done.
+    Started {
+        /// Cells of the plan.
+        cells: usize,
+        /// Prompts of this run.
+        prompts: usize,
+        /// Prompts of which some cell is missing.
+        prompts_to_do: usize,
+        /// Their tokens.
+        tokens_to_do: usize,
+        /// Cells of prompts that are missing.
+        cells_to_do: usize,
+    },
+    /// Weights are being read.
+    Loading {
+        /// Model name.
+        model: String,
+    },
+    /// Weights are in memory.
+    Loaded {
+        /// Model name.
+        model: String,
+        /// How long it took.
+        milliseconds: f64,
+    },
+    /// Another process works on this block.
+    UnitBusy {
+        /// Model name.
+        model: String,
+        /// Task name.
+        task: String,
+        /// Block of records.
+        block: usize,
+    },
+    /// All missing cells of a prompt are stored.
+    PromptDone {
+        /// Model name.
+        model: String,
+        /// Task name.
+        task: String,
+        /// Sample.
+        sample: String,
+        /// n: prompt tokens.
+        prompt_tokens: usize,
+        /// Cells computed.
+        cells: usize,
+        /// Cells that failed.
+        failed: usize,
+        /// How long the prompt took.
+        milliseconds: f64,
+    },
+    /// A sample failed in one cell, or in all of a prompt.
+    SampleFailed {
+        /// Model name.
+        model: String,
+        /// Task name.
+        task: String,
+        /// Sample.
+        sample: String,
+        /// Label of the method and budget, or `all cells`.
+        cell: String,
+        /// Why.
+        error: String,
+    },
+    /// Something a reader should know.
+    Warning {
+        /// What.
+        text: String,
+    },
+    /// The run is over.
+    Finished {
+        /// Cells of prompts computed.
+        computed: usize,
+        /// Failed samples stored.
+        failed: usize,
+        /// Cells of prompts that are not stored.
+        left: usize,
+        /// Whether it was asked to stop.
+        interrupted: bool,
+        /// How long the run took after the checks.
+        milliseconds: f64,
+    },
+}
+
+/// Somebody who wants to know.
+pub trait Observer {
+    /// Called for every event, in order.
+    fn event(&mut self, event: &Event);
+}
+
+impl<F: FnMut(&Event)> Observer for F {
+    fn event(&mut self, event: &Event) {
+        self(event);
+    }
+}
+
+/// One line of `log.jsonl`.
+#[derive(Debug, Serialize)]
+pub(crate) struct LogLine<'a> {
+    /// Seconds since 1970.
+    unix_seconds: u64,
+    writer: String,
+    happened: &'a Event,
+}
+
+impl<'a> LogLine<'a> {
+    pub(crate) fn now(writer: String, happened: &'a Event) -> Self {
+        Self {
+            unix_seconds: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
+            writer,
+            happened,
+        }
+    }
+}

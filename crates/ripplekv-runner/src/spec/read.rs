@@ -1,0 +1,367 @@
+//! Turns the YAML document into a [`Spec`], key by key, and holds the table of all keys.
+//! The table also feeds the JSON Schema and the documentation.
+
+use ripplekv_metrics::CodeSimilarity;
+use ripplekv_tasks::{BosRule, ChatRule};
+use serde_json::Value as Json;
+
+use crate::cell::{ModelSource, Query};
+use crate::engine::ShortPrompts;
+use crate::error::SpecError;
+use crate::nearest::hint_for;
+use crate::select::Limit;
+use crate::spec::node::{Fields, Node};
+use crate::spec::{MethodSpec, ModelSpec, ProtocolSpec, SPEC_SCHEMA, Spec, SpecSource, TasksSpec};
+
+type Result<T> = std::result::Result<T, SpecError>;
+
+/// One key of the spec, for the schema and the documentation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// Path, such as `tasks.limit`; `[]` stands for a list entry.
+    pub path: &'static str,
+    /// What may stand there.
+    pub values: &'static str,
+    /// One line on what it does.
+    pub help: &'static str,
+}
+
+const fn key(path: &'static str, values: &'static str, help: &'static str) -> KeyInfo {
+    KeyInfo { path, values, help }
+}
+
+/// Every key of the spec.
+#[rustfmt::skip]
+pub const KEYS: &[KeyInfo] = &[
+    key("schema", "1", "version of this format"),
+    key("name", "text", "name of the experiment and of its folder in results/; default: the file's name"),
+    key("models", "list", "model names, or mappings with `path` or `hub`"),
+    key("models[].name", "text", "name in folders and tables"),
+    key("models[].path", "text", "local GGUF file or Hugging Face folder"),
+    key("models[].hub", "text", "repository `org/name` of the Hugging Face hub"),
+    key("models[].revision", "text", "branch, tag or commit of the hub repository; default: main"),
+    key("models[].dtype", "f32 | f16 | bf16", "number format while running; default: f32"),
+    key("tasks", "mapping", "which records to run"),
+    key("tasks.pack", "text", "name or folder of the pack"),
+    key("tasks.include", "list", "task and group names; default: every task of the pack"),
+    key("tasks.limit", "10 | 10-20 | 5%", "which of the fitting records of each task to take; default: all"),
+    key("tasks.max_prompt_tokens", "number", "leave out records whose prompt is longer, in tokens"),
+    key("tasks.samples", "list", "ids of the records to take; default: all"),
+    key("protocol", "mapping", "how prompts are made and answers scored"),
+    key("protocol.query", "aware", "whether the question is seen before the cache is compressed"),
+    key("protocol.chat_template", "auto | on | off", "auto: the official rule for each task"),
+    key("protocol.max_context", "auto | number", "tokens before the middle is cut; auto: the official number for the model's window"),
+    key("protocol.bos", "auto | on | off", "beginning-of-sequence token; auto: as the tokenizer says"),
+    key("protocol.clean_up_spaces", "true | false", "remove blanks before punctuation as transformers' decode did; default: false"),
+    key("protocol.min_new_tokens", "number", "tokens before an answer may end, on every task; default: 0"),
+    key("protocol.code_similarity", "difflib | levenshtein", "which of the two official code scores; default: difflib"),
+    key("protocol.short_prompts", "shrink | full | error", "what to do where a budget is below the must-keep set; default: shrink"),
+    key("budgets", "list", "shares `10%`, tokens a layer `512`, or memory `64MiB`"),
+    key("methods", "list", "method names, or mappings"),
+    key("methods[].name", "text", "name of the method"),
+    key("methods[].label", "text", "name in tables; default: the method's name"),
+    key("methods[].scorer", "text", "another scorer than the method's own"),
+    key("methods[].allocator", "text", "another allocator than the method's own"),
+    key("methods[].params", "mapping", "parameters; a list of values is a sweep"),
+];
+
+/// Keys of a method that exchange one of its parts; they are parameters to the catalog.
+pub(crate) const PARTS: [&str; 2] = ["scorer", "allocator"];
+
+/// Keys that design and later verbs know, and this version does not.
+const LATER: &[(&str, &str)] = &[
+    ("profile", "ripplekv profile"),
+    ("damage", "ripplekv damage"),
+];
+
+/// Names of the keys directly below `parent`.
+fn keys_below(parent: &str) -> Vec<&'static str> {
+    KEYS.iter()
+        .filter_map(|info| {
+            let rest = info.path.strip_prefix(parent)?;
+            (!rest.is_empty() && !rest.contains(['.', '['])).then_some(rest)
+        })
+        .collect()
+}
+
+/// Reads the whole document.
+pub(crate) fn spec(source: SpecSource) -> Result<Spec> {
+    let root = Node::root(&source);
+    if !root.is_mapping() {
+        return Err(root.error_with_hint(
+            "a spec is a mapping of keys",
+            "see experiments/quickstart.yaml for an example",
+        ));
+    }
+    for (name, node) in root.open_mapping()?.entries() {
+        if let Some((_, verb)) = LATER.iter().find(|(later, _)| *later == name) {
+            return Err(node.error_with_hint(
+                format!("'{name}' belongs to the verb `{verb}`, which this version does not have"),
+                "remove the key; `run` needs no part of it",
+            ));
+        }
+    }
+    let fields = root.mapping(&keys_below(""))?;
+    let schema = fields.required("schema")?;
+    let version = schema.whole_number(1)?;
+    if version != SPEC_SCHEMA {
+        return Err(schema.error(format!(
+            "this program reads schema {SPEC_SCHEMA}, the file has {version}"
+        )));
+    }
+    let methods = collect(fields.required("methods")?.sequence()?, method)?;
+    let budgets = match fields.get("budgets") {
+        Some(node) => collect(node.one_or_more()?, |node| {
+            node.text_or_number("a budget such as 10%, 512 or 64MiB")
+        })?,
+        None => Vec::new(),
+    };
+    let name = name(&fields, &root, &source)?;
+    let models = collect(fields.required("models")?.one_or_more()?, model)?;
+    let tasks = fields.get("tasks").map(tasks).transpose()?;
+    let protocol = fields.get("protocol").map(protocol).transpose()?;
+    Ok(Spec {
+        name,
+        models,
+        tasks: tasks.unwrap_or_default(),
+        protocol: protocol.unwrap_or_default(),
+        budgets,
+        methods,
+        source: source.clone(),
+    })
+}
+
+fn collect<'a, T>(nodes: Vec<Node<'a>>, read: impl Fn(Node<'a>) -> Result<T>) -> Result<Vec<T>> {
+    nodes.into_iter().map(read).collect()
+}
+
+fn name(fields: &Fields<'_>, root: &Node<'_>, source: &SpecSource) -> Result<String> {
+    let Some(node) = fields.get("name") else {
+        return source
+            .file()
+            .and_then(|file| Some(file.file_stem()?.to_str()?.to_owned()))
+            .ok_or_else(|| root.error("the key 'name' is missing"));
+    };
+    let name = node.text()?;
+    if !is_folder_name(&name) {
+        return Err(node.error_with_hint(
+            format!("'{name}' cannot be the name of a folder"),
+            "use letters, digits, '-', '_' and '.', starting with a letter or digit",
+        ));
+    }
+    Ok(name)
+}
+
+/// Whether a name is safe as a folder on every system.
+pub(crate) fn is_folder_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
+}
+
+fn model(node: Node<'_>) -> Result<ModelSpec> {
+    if !node.is_mapping() {
+        return Ok(ModelSpec {
+            name: None,
+            source: ModelSource::Named(node.text()?),
+            dtype: "f32".to_owned(),
+        });
+    }
+    let fields = node.mapping(&keys_below("models[]."))?;
+    let source = match (fields.get("path"), fields.get("hub")) {
+        (Some(path), None) => {
+            if let Some(revision) = fields.get("revision") {
+                return Err(revision.error("a revision belongs to 'hub', not to 'path'"));
+            }
+            ModelSource::Path(path.text()?)
+        }
+        (None, Some(hub)) => hub_source(&hub, fields.get("revision"))?,
+        (None, None) => {
+            return Err(node.error_with_hint(
+                "a model mapping needs 'path' or 'hub'",
+                "a known model is written as its bare name; see `ripplekv ls models`",
+            ));
+        }
+        (Some(_), Some(_)) => return Err(node.error("give 'path' or 'hub', not both")),
+    };
+    let name = fields
+        .get("name")
+        .map(|name| name.text().map(|text| (name, text)));
+    let name = match name.transpose()? {
+        Some((node, text)) if !is_folder_name(&text) => {
+            return Err(node.error_with_hint(
+                format!("'{text}' cannot be the name of a folder"),
+                "use letters, digits, '-', '_' and '.', starting with a letter or digit",
+            ));
+        }
+        other => other.map(|(_, text)| text),
+    };
+    let dtype = match fields.get("dtype") {
+        Some(node) => node.choice(&[("f32", "f32"), ("f16", "f16"), ("bf16", "bf16")])?,
+        None => "f32",
+    };
+    Ok(ModelSpec {
+        name,
+        source,
+        dtype: dtype.to_owned(),
+    })
+}
+
+fn hub_source(hub: &Node<'_>, revision: Option<Node<'_>>) -> Result<ModelSource> {
+    let repository = hub.text()?;
+    let parts: Vec<&str> = repository.split('/').collect();
+    if parts.len() != 2 || parts.iter().any(|part| !is_folder_name(part)) {
+        return Err(hub.error(format!("expected 'org/name', found '{repository}'")));
+    }
+    let revision = revision.map(|node| node.text_or_number("a branch, tag or commit"));
+    Ok(ModelSource::Hub {
+        repository,
+        revision: revision.transpose()?.unwrap_or_else(|| "main".to_owned()),
+    })
+}
+
+fn tasks(node: Node<'_>) -> Result<TasksSpec> {
+    let fields = node.mapping(&keys_below("tasks."))?;
+    let texts = |key: &str| match fields.get(key) {
+        Some(node) => collect(node.one_or_more()?, |node| node.text_or_number("text")),
+        None => Ok(Vec::new()),
+    };
+    let limit = match fields.get("limit") {
+        Some(node) => {
+            let text =
+                node.text_or_number("a number, a range such as 10-20, or a share such as 5%")?;
+            Some(Limit::parse(&text).map_err(|message| node.error(message))?)
+        }
+        None => None,
+    };
+    let whole = |key: &str| fields.get(key).map(|node| node.whole_number(1)).transpose();
+    Ok(TasksSpec {
+        pack: fields.get("pack").map(|node| node.text()).transpose()?,
+        include: texts("include")?,
+        limit,
+        max_prompt_tokens: whole("max_prompt_tokens")?.map(to_usize),
+        samples: texts("samples")?,
+    })
+}
+
+fn to_usize(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+const QUERIES: &[(&str, Query)] = &[("aware", Query::Aware), ("agnostic", Query::Agnostic)];
+const CHAT_RULES: &[(&str, ChatRule)] = &[
+    ("auto", ChatRule::Auto),
+    ("on", ChatRule::On),
+    ("off", ChatRule::Off),
+];
+const BOS_RULES: &[(&str, BosRule)] = &[
+    ("auto", BosRule::Auto),
+    ("on", BosRule::On),
+    ("off", BosRule::Off),
+];
+const CODE_SIMILARITIES: &[(&str, CodeSimilarity)] = &[
+    ("difflib", CodeSimilarity::Difflib),
+    ("levenshtein", CodeSimilarity::Levenshtein),
+];
+const SHORT_PROMPTS: &[(&str, ShortPrompts)] = &[
+    ("shrink", ShortPrompts::Shrink),
+    ("full", ShortPrompts::Full),
+    ("error", ShortPrompts::Error),
+];
+
+fn protocol(node: Node<'_>) -> Result<ProtocolSpec> {
+    let fields = node.mapping(&keys_below("protocol."))?;
+    let mut protocol = ProtocolSpec::default();
+    if let Some(node) = fields.get("query") {
+        protocol.query = collect(node.one_or_more()?, query)?;
+    }
+    if let Some(node) = fields.get("chat_template") {
+        protocol.chat_template = node.choice(CHAT_RULES)?;
+    }
+    if let Some(node) = fields.get("max_context") {
+        protocol.max_context = match node.value.as_str() {
+            Some("auto") => None,
+            Some(_) => return Err(node.error("expected auto or a number of tokens")),
+            None => Some(to_usize(node.whole_number(2)?)),
+        };
+    }
+    if let Some(node) = fields.get("bos") {
+        protocol.bos = node.choice(BOS_RULES)?;
+    }
+    if let Some(node) = fields.get("clean_up_spaces") {
+        protocol.clean_up_spaces = node.boolean()?;
+    }
+    if let Some(node) = fields.get("min_new_tokens") {
+        protocol.min_new_tokens = to_usize(node.whole_number(0)?);
+    }
+    if let Some(node) = fields.get("code_similarity") {
+        protocol.code_similarity = node.choice(CODE_SIMILARITIES)?;
+    }
+    if let Some(node) = fields.get("short_prompts") {
+        protocol.short_prompts = node.choice(SHORT_PROMPTS)?;
+    }
+    Ok(protocol)
+}
+
+fn query(node: Node<'_>) -> Result<Query> {
+    match node.choice(QUERIES)? {
+        Query::Aware => Ok(Query::Aware),
+        Query::Agnostic => Err(node.error_with_hint(
+            "'agnostic' is not implemented in this version",
+            "use 'aware', the official LongBench protocol",
+        )),
+    }
+}
+
+fn method(node: Node<'_>) -> Result<MethodSpec> {
+    if !node.is_mapping() {
+        return Ok(MethodSpec {
+            name: node.text()?,
+            label: None,
+            params: Vec::new(),
+        });
+    }
+    let known = keys_below("methods[].");
+    for (key, field) in node.open_mapping()?.entries() {
+        if !known.contains(&key.as_str()) {
+            let hint = match key.as_str() {
+                "budget" | "budgets" => {
+                    "budgets stand once at the top, for every method".to_owned()
+                }
+                other => hint_for(other, &known),
+            };
+            return Err(field.error_with_hint("unknown key", hint));
+        }
+    }
+    let fields = node.mapping(&known)?;
+    let mut params = Vec::new();
+    for part in PARTS {
+        if let Some(node) = fields.get(part) {
+            let names = collect(node.one_or_more()?, |node| Ok(Json::String(node.text()?)))?;
+            params.push((part.to_owned(), names));
+        }
+    }
+    if let Some(node) = fields.get("params") {
+        for (key, node) in node.open_mapping()?.entries() {
+            if params.iter().any(|(known, _)| *known == key) {
+                return Err(node.error("stands beside 'params' already"));
+            }
+            let values = collect(node.one_or_more()?, |node| json(&node))?;
+            params.push((key, values));
+        }
+    }
+    Ok(MethodSpec {
+        name: fields.required("name")?.text()?,
+        label: fields.get("label").map(|node| node.text()).transpose()?,
+        params,
+    })
+}
+
+/// A parameter's value as JSON: a number, a word or a truth value.
+fn json(node: &Node<'_>) -> Result<Json> {
+    if node.is_mapping() || node.is_sequence() {
+        return Err(node.error("expected a number, a word, true or false"));
+    }
+    serde_json::to_value(node.value).map_err(|error| node.error(error.to_string()))
+}

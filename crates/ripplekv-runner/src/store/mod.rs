@@ -1,0 +1,15 @@
+//! The results folder of one experiment: manifest, cells, records, timings, log and locks.
+//! Writers append whole lines and never rewrite; readers take the union of all writers' files.
+
+mod environment;
+mod lines;
+mod locks;
+mod manifest;
+mod read;
+mod write;
+
+pub use environment::{GitState, Host, git_state, peak_rss_bytes};
+pub use locks::Claim;
+pub use manifest::{MANIFEST_SCHEMA, Manifest, PackState, ProgramState, TaskState};
+pub use read::{DoneIndex, StoredRun, read_run};
+pub use write::Store;

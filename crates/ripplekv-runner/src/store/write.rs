@@ -1,0 +1,276 @@
+//! The writing side of a results folder: one writer a process, whole prompts in one append.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::cell::{Cell, CellKey};
+use crate::engine::ModelIdentity;
+use crate::error::RunnerError;
+use crate::record::{Record, Timing};
+use crate::store::lines;
+use crate::store::locks::{self, Claim};
+use crate::store::manifest::Manifest;
+use crate::store::read::{DoneIndex, read_json, read_records};
+
+const WRITABLE_HINT: &str = "choose another folder with --out DIR, or free the space or rights";
+
+/// An open results folder. Holds this process's writer name.
+#[derive(Debug)]
+pub struct Store {
+    dir: PathBuf,
+    writer: String,
+    log: File,
+    files: BTreeMap<PathBuf, File>,
+    warnings: Vec<String>,
+    _writer_lock: Claim,
+}
+
+impl Store {
+    /// Opens or creates the folder and takes the first free writer name.
+    ///
+    /// # Errors
+    /// [`RunnerError::Io`] when the folder cannot be written.
+    pub fn open(dir: &Path) -> Result<Self, RunnerError> {
+        let writable = |source| RunnerError::Io {
+            action: "cannot write the results folder",
+            path: dir.to_owned(),
+            source,
+            hint: Some(WRITABLE_HINT),
+        };
+        std::fs::create_dir_all(dir).map_err(writable)?;
+        let probe = tempfile::Builder::new()
+            .prefix(".probe")
+            .suffix(".tmp")
+            .tempfile_in(dir)
+            .map_err(writable)?;
+        drop(probe);
+        let mut number = 0;
+        let (writer, lock) = loop {
+            let name = format!("w{number}");
+            if let Some(lock) = locks::try_claim(dir, &format!("writer-{name}"))? {
+                break (name, lock);
+            }
+            number += 1;
+        };
+        let (log, _) = lines::open_append(&dir.join("log.jsonl"))?;
+        Ok(Self {
+            dir: dir.to_owned(),
+            writer,
+            log,
+            files: BTreeMap::new(),
+            warnings: Vec::new(),
+            _writer_lock: lock,
+        })
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Name of this process's files.
+    #[must_use]
+    pub fn writer(&self) -> &str {
+        &self.writer
+    }
+
+    /// What came up since the last call, such as cut lines.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// Writes the manifest and adds cells; model identities of earlier runs stay.
+    ///
+    /// # Errors
+    /// When a file is damaged or cannot be written.
+    pub fn write_plan(&self, manifest: &Manifest, cells: &[Cell]) -> Result<(), RunnerError> {
+        let _lock = locks::claim(&self.dir, "manifest")?;
+        let path = self.dir.join("cells.json");
+        let mut known: BTreeMap<CellKey, Cell> = if path.is_file() {
+            read_json(&path)?
+        } else {
+            BTreeMap::new()
+        };
+        for cell in cells {
+            known.insert(cell.key.clone(), cell.clone());
+        }
+        write_json(&path, &known)?;
+        let path = self.dir.join("manifest.json");
+        let mut manifest = manifest.clone();
+        if path.is_file() {
+            let stored: Manifest = read_json(&path)?;
+            for (name, identity) in stored.models {
+                manifest.models.entry(name).or_insert(identity);
+            }
+        }
+        write_json(&path, &manifest)
+    }
+
+    /// Notes which model was loaded, or refuses one that differs from the one that made the stored records.
+    ///
+    /// # Errors
+    /// [`RunnerError::Stored`] for another model under the same name.
+    pub fn check_identity(&self, identity: &ModelIdentity) -> Result<(), RunnerError> {
+        let _lock = locks::claim(&self.dir, "manifest")?;
+        let path = self.dir.join("manifest.json");
+        let mut manifest: Manifest = read_json(&path)?;
+        if let Some(stored) = manifest.models.get(&identity.name) {
+            let has_records = lines::files(&self.dir.join("records"))?
+                .iter()
+                .any(|(model, _, _)| *model == identity.name);
+            if let Some((what, before, now)) = difference(stored, identity)
+                && has_records
+            {
+                return Err(RunnerError::Stored {
+                    path,
+                    line: None,
+                    message: format!(
+                        "model '{}': its {what} was {before} when the stored records were made and is {now} now",
+                        identity.name
+                    ),
+                    hint: "restore the old model, or start afresh with --out DIR".to_owned(),
+                });
+            }
+        }
+        manifest
+            .models
+            .insert(identity.name.clone(), identity.clone());
+        write_json(&path, &manifest)
+    }
+
+    /// Takes a unit (model, task, block of prompts) if no other process has it.
+    ///
+    /// # Errors
+    /// When the lock file cannot be made.
+    pub fn claim(
+        &self,
+        model: &str,
+        task: &str,
+        block: usize,
+    ) -> Result<Option<Claim>, RunnerError> {
+        locks::try_claim(&self.dir, &format!("{model}/{task}/{block}"))
+    }
+
+    /// What is stored of one model and task, by every writer.
+    ///
+    /// # Errors
+    /// When a file is damaged.
+    pub fn done(&mut self, model: &str, task: &str) -> Result<DoneIndex, RunnerError> {
+        let folder = self.dir.join("records").join(model).join(task);
+        let paths: Vec<PathBuf> = lines::names(&folder)?
+            .into_iter()
+            .filter(|name| name.ends_with(".jsonl"))
+            .map(|name| folder.join(name))
+            .collect();
+        // A cut line of another process may be one it is writing now; our own is mended on opening.
+        let records = read_records(&paths, &mut Vec::new())?;
+        Ok(DoneIndex::new(&records))
+    }
+
+    /// Stores all cells of one prompt.
+    ///
+    /// # Errors
+    /// When the files cannot be written.
+    pub fn append(
+        &mut self,
+        model: &str,
+        task: &str,
+        records: &[Record],
+        timings: &[Timing],
+    ) -> Result<(), RunnerError> {
+        self.append_lines("timings", model, task, timings)?;
+        self.append_lines("records", model, task, records)
+    }
+
+    fn append_lines<T: Serialize>(
+        &mut self,
+        kind: &str,
+        model: &str,
+        task: &str,
+        values: &[T],
+    ) -> Result<(), RunnerError> {
+        let path = self
+            .dir
+            .join(kind)
+            .join(model)
+            .join(task)
+            .join(format!("{}.jsonl", self.writer));
+        if !self.files.contains_key(&path) {
+            let (file, was_cut) = lines::open_append(&path)?;
+            if was_cut {
+                self.warnings.push(format!(
+                    "{}: the last line was cut by a killed process and was removed",
+                    path.display()
+                ));
+            }
+            self.files.insert(path.clone(), file);
+        }
+        match self.files.get_mut(&path) {
+            Some(file) => lines::append(file, &path, values),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds a line to `log.jsonl`.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn log<T: Serialize>(&mut self, entry: &T) -> Result<(), RunnerError> {
+        let path = self.dir.join("log.jsonl");
+        lines::append(&mut self.log, &path, std::slice::from_ref(entry))
+    }
+}
+
+/// First thing in which two models differ that can change an output.
+fn difference(
+    stored: &ModelIdentity,
+    now: &ModelIdentity,
+) -> Option<(&'static str, String, String)> {
+    let none = || "absent".to_owned();
+    [
+        (
+            "weights' hash",
+            stored.model_hash.clone(),
+            now.model_hash.clone(),
+        ),
+        (
+            "tokenizer's hash",
+            stored.tokenizer_hash.clone(),
+            now.tokenizer_hash.clone(),
+        ),
+        (
+            "chat template's hash",
+            stored.template_hash.clone().unwrap_or_else(none),
+            now.template_hash.clone().unwrap_or_else(none),
+        ),
+        ("number format", stored.dtype.clone(), now.dtype.clone()),
+    ]
+    .into_iter()
+    .find(|(_, before, now)| before != now)
+}
+
+/// Writes a file whole: beside it first, then renamed over it.
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RunnerError> {
+    let failed = |source| RunnerError::Io {
+        action: "cannot write",
+        path: path.to_owned(),
+        source,
+        hint: Some(WRITABLE_HINT),
+    };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut text = serde_json::to_string_pretty(value).map_err(|error| failed(error.into()))?;
+    text.push('\n');
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".new").suffix(".tmp");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+    let mut file = builder.tempfile_in(folder).map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)?;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
