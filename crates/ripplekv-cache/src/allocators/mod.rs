@@ -1,0 +1,49 @@
+//! Allocators: how the budget is split over the layers.
+
+mod pyramid;
+mod uniform;
+
+use serde_json::{Map, Value};
+
+use crate::CacheError;
+use crate::params::ParamInfo;
+
+/// What an allocator may look at.
+#[derive(Debug, Clone, Copy)]
+pub struct AllocationContext {
+    /// L.
+    pub layers: usize,
+    /// n.
+    pub prompt_tokens: usize,
+    /// T: entries per KV head over all layers.
+    pub total_entries: u64,
+}
+
+/// Weighs the layers.
+pub trait Allocator: Send + Sync {
+    /// One positive weight a layer; budgets are proportional to them within the bounds of [`crate::distribute`].
+    ///
+    /// # Errors
+    /// When the allocator cannot serve this many layers.
+    fn weights(&self, context: &AllocationContext) -> Result<Vec<f64>, CacheError>;
+}
+
+/// One line of [`ALLOCATORS`].
+#[derive(Debug, Clone, Copy)]
+pub struct AllocatorInfo {
+    /// Name in specs.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Paper or program followed.
+    pub source: &'static str,
+    /// Keys with their defaults.
+    pub params: fn() -> Vec<ParamInfo>,
+    /// Checks parameters and writes defaults out.
+    pub(crate) parse: fn(&Map<String, Value>) -> Result<Value, CacheError>,
+    /// Builds from parameters.
+    pub(crate) build: fn(&Map<String, Value>) -> Result<Box<dyn Allocator>, CacheError>,
+}
+
+/// All allocators.
+pub const ALLOCATORS: &[AllocatorInfo] = &[uniform::INFO, pyramid::INFO];

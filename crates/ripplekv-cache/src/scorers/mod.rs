@@ -1,0 +1,78 @@
+//! Scorers: how important each cached prompt entry of each KV head is.
+
+mod snapkv;
+mod streaming_llm;
+
+use serde_json::{Map, Value};
+
+use crate::params::ParamInfo;
+use crate::{CacheError, LayerState, Needs};
+
+/// Scores of one layer, `[kv_heads, n]`, higher is kept first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scores {
+    kv_heads: usize,
+    values: Vec<f32>,
+}
+
+impl Scores {
+    /// From row-major values, `[kv_heads, n]`.
+    #[must_use]
+    pub fn new(kv_heads: usize, values: Vec<f32>) -> Self {
+        Self { kv_heads, values }
+    }
+
+    /// Number of KV heads.
+    #[must_use]
+    pub fn kv_heads(&self) -> usize {
+        self.kv_heads
+    }
+
+    /// Scores of one KV head, length n.
+    #[must_use]
+    pub fn head(&self, head: usize) -> &[f32] {
+        let n = self.values.len() / self.kv_heads.max(1);
+        &self.values[head * n..(head + 1) * n]
+    }
+}
+
+/// Rates the entries of a layer.
+pub trait Scorer: Send + Sync {
+    /// What the prefill must store for this scorer.
+    fn needs(&self) -> Needs;
+
+    /// Size of the must-keep set of one KV head; the least a layer can be given.
+    fn must_keep_tokens(&self) -> usize;
+
+    /// The must-keep positions for a prompt of `prompt_tokens` tokens, ascending.
+    fn must_keep(&self, prompt_tokens: usize) -> Vec<u32>;
+
+    /// The same scorer with a must-keep set of `must_keep_tokens` entries, for prompts whose budget is below it.
+    fn shrunk(&self, must_keep_tokens: usize) -> Box<dyn Scorer>;
+
+    /// Scores of one layer, `[kv_heads, n]`.
+    ///
+    /// # Errors
+    /// When the layer lacks what [`Scorer::needs`] asked for, or a tensor operation fails.
+    fn score(&self, layer: &LayerState) -> Result<Scores, CacheError>;
+}
+
+/// One line of [`SCORERS`].
+#[derive(Debug, Clone, Copy)]
+pub struct ScorerInfo {
+    /// Name in specs.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Paper or program followed.
+    pub source: &'static str,
+    /// Keys with their defaults.
+    pub params: fn() -> Vec<ParamInfo>,
+    /// Checks parameters and writes defaults out.
+    pub(crate) parse: fn(&Map<String, Value>) -> Result<Value, CacheError>,
+    /// Builds from parameters.
+    pub(crate) build: fn(&Map<String, Value>) -> Result<Box<dyn Scorer>, CacheError>,
+}
+
+/// All scorers.
+pub const SCORERS: &[ScorerInfo] = &[streaming_llm::INFO, snapkv::INFO];

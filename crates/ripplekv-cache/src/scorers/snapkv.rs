@@ -1,0 +1,166 @@
+//! SnapKV: attention of the last window of queries, pooled over neighbours and averaged over the query group.
+//! Follows arXiv 2404.14469 with kvpress' SnapKVPress constants: window 64, average pooling of 5, mean over the group.
+
+use candle_core::{D, DType, Tensor};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Scorer, ScorerInfo, Scores};
+use crate::params::{self, ParamDoc, out_of_range};
+use crate::{CacheError, LayerState, Needs};
+
+const DOCS: &[ParamDoc] = &[
+    (
+        "window",
+        "last prompt tokens that are always kept and whose queries vote, in tokens",
+    ),
+    (
+        "kernel",
+        "width of the average pooling over neighbouring entries, odd, in tokens",
+    ),
+];
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SnapKv {
+    window: usize,
+    kernel: usize,
+}
+
+impl Default for SnapKv {
+    fn default() -> Self {
+        Self {
+            window: 64,
+            kernel: 5,
+        }
+    }
+}
+
+fn read(given: &Map<String, Value>) -> Result<SnapKv, CacheError> {
+    let parsed: SnapKv = params::read(given, DOCS)?;
+    if parsed.window == 0 {
+        return Err(out_of_range("window", "must be at least 1"));
+    }
+    if parsed.kernel % 2 == 0 {
+        return Err(out_of_range("kernel", "must be odd"));
+    }
+    Ok(parsed)
+}
+
+pub(super) const INFO: ScorerInfo = ScorerInfo {
+    name: "snapkv",
+    summary: "attention of the last window of queries, average-pooled, mean over the query group",
+    source: "arXiv 2404.14469; kvpress SnapKVPress",
+    params: || params::describe::<SnapKv>(DOCS),
+    parse: |given| {
+        let parsed = read(given)?;
+        Ok(serde_json::json!({ "window": parsed.window, "kernel": parsed.kernel }))
+    },
+    build: |given| Ok(Box::new(read(given)?)),
+};
+
+impl Scorer for SnapKv {
+    fn needs(&self) -> Needs {
+        Needs {
+            window_queries: self.window,
+        }
+    }
+
+    fn must_keep_tokens(&self) -> usize {
+        self.window
+    }
+
+    fn must_keep(&self, prompt_tokens: usize) -> Vec<u32> {
+        (prompt_tokens.saturating_sub(self.window) as u32..prompt_tokens as u32).collect()
+    }
+
+    fn shrunk(&self, must_keep_tokens: usize) -> Box<dyn Scorer> {
+        Box::new(Self {
+            window: must_keep_tokens.min(self.window),
+            kernel: self.kernel,
+        })
+    }
+
+    fn score(&self, layer: &LayerState) -> Result<Scores, CacheError> {
+        let (kv_heads, prompt_tokens, _) = layer.keys.dims3()?;
+        let window = self.window.min(prompt_tokens);
+        let votes = window_votes(layer, window)?;
+        let group = votes.len() / (kv_heads * prompt_tokens).max(1);
+        let prefix = prompt_tokens - window;
+        let mut values = vec![0.0f32; kv_heads * prompt_tokens];
+        for (head, row) in values.chunks_mut(prompt_tokens).enumerate() {
+            for member in 0..group {
+                let start = (head * group + member) * prompt_tokens;
+                pool_into(
+                    &votes[start..start + prefix],
+                    self.kernel,
+                    &mut row[..prefix],
+                );
+            }
+            for value in &mut row[..prefix] {
+                *value /= group as f32;
+            }
+        }
+        Ok(Scores::new(kv_heads, values))
+    }
+}
+
+/// Adds the average of `kernel` neighbours to each entry of `sums`; entries beyond the edges count as zeros in the
+/// average, so edges are damped (as kvpress does).
+fn pool_into(row: &[f32], kernel: usize, sums: &mut [f32]) {
+    let half = kernel / 2;
+    for (index, sum) in sums.iter_mut().enumerate() {
+        let from = index.saturating_sub(half);
+        let to = (index + half + 1).min(row.len());
+        let total: f32 = row[from..to].iter().sum();
+        *sum += total / kernel as f32;
+    }
+}
+
+/// Mean attention of the last `window` queries to every prompt entry, `[heads, n]` row-major, softmax in f32 over all n
+/// with the causal mask inside the window.
+fn window_votes(layer: &LayerState, window: usize) -> Result<Vec<f32>, CacheError> {
+    let (kv_heads, prompt_tokens, head_dim) = layer.keys.dims3()?;
+    let missing = |have| CacheError::MissingQueries { have, want: window };
+    let stored = layer.window_queries.as_ref().ok_or_else(|| missing(0))?;
+    let (heads, have, _) = stored.dims3()?;
+    if have < window {
+        return Err(missing(have));
+    }
+    let group = heads / kv_heads;
+    let queries = stored
+        .narrow(1, have - window, window)?
+        .to_dtype(DType::F32)?
+        .contiguous()?
+        .reshape((kv_heads, group * window, head_dim))?;
+    let keys = layer.keys.to_dtype(DType::F32)?;
+    let scale = 1.0 / (head_dim as f64).sqrt();
+    let logits = (queries.matmul(&keys.t()?)? * scale)?.reshape((heads, window, prompt_tokens))?;
+    let logits = logits.broadcast_add(&window_mask(window, prompt_tokens, logits.device())?)?;
+    let shifted = logits
+        .broadcast_sub(&logits.max_keepdim(D::Minus1)?)?
+        .exp()?;
+    let attention = shifted.broadcast_div(&shifted.sum_keepdim(D::Minus1)?)?;
+    Ok(attention.mean(1)?.flatten_all()?.to_vec1::<f32>()?)
+}
+
+/// 0 where the query of the window may look, minus infinity where the entry comes after it; `[window, n]`.
+fn window_mask(
+    window: usize,
+    prompt_tokens: usize,
+    device: &candle_core::Device,
+) -> candle_core::Result<Tensor> {
+    let first = prompt_tokens - window;
+    let values: Vec<f32> = (0..window)
+        .flat_map(|query| {
+            (0..prompt_tokens).map(move |entry| {
+                if entry <= first + query {
+                    0.0
+                } else {
+                    f32::NEG_INFINITY
+                }
+            })
+        })
+        .collect();
+    Tensor::from_vec(values, (window, prompt_tokens), device)
+}

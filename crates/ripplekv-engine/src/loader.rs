@@ -1,0 +1,149 @@
+//! Opens models by reference for the runner: files, configuration, tokenizer, weights.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use candle_core::{DType, Device};
+use ripplekv_model::catalog::{self, ModelFiles, ModelReference};
+use ripplekv_model::home::Home;
+use ripplekv_model::tokenizer::TextTokenizer;
+use ripplekv_model::{ModelConfig, Weights, load_decoder, open_device, open_weights, read_gguf};
+use ripplekv_runner::cell::{ModelSource, ResolvedModel};
+use ripplekv_runner::engine::{
+    Availability, Engine, EngineError, Loader, ModelIdentity, ModelShape,
+};
+use ripplekv_tasks::Tokenise;
+
+use crate::{ModelEngine, ModelTokenizer};
+
+/// Opens real models on one device.
+pub struct ModelLoader {
+    home: Home,
+    device: Device,
+    device_name: String,
+    tokenizers: Mutex<BTreeMap<ResolvedModel, Arc<ModelTokenizer>>>,
+}
+
+fn model_error(error: impl std::fmt::Display) -> EngineError {
+    EngineError::Model(error.to_string())
+}
+
+impl ModelLoader {
+    /// A loader with its cache folder and device.
+    ///
+    /// # Errors
+    /// When the device cannot be opened.
+    pub fn new(home: Home, device: &str) -> Result<Self, EngineError> {
+        Ok(Self {
+            home,
+            device: open_device(device).map_err(model_error)?,
+            device_name: device.to_owned(),
+            tokenizers: Mutex::default(),
+        })
+    }
+
+    fn path(&self, model: &ResolvedModel) -> Result<PathBuf, EngineError> {
+        match catalog::resolve(&reference(model), &self.home).map_err(model_error)? {
+            ModelFiles::Gguf(path) | ModelFiles::Folder(path) => Ok(path),
+        }
+    }
+
+    fn weights(&self, model: &ResolvedModel) -> Result<Box<dyn Weights>, EngineError> {
+        open_weights(&self.path(model)?).map_err(model_error)
+    }
+
+    fn model_tokenizer(&self, model: &ResolvedModel) -> Result<Arc<ModelTokenizer>, EngineError> {
+        let mut loaded = self
+            .tokenizers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(tokenizer) = loaded.get(model) {
+            return Ok(Arc::clone(tokenizer));
+        }
+        let path = self.path(model)?;
+        let tokenizer = if path.is_dir() {
+            TextTokenizer::from_folder(&path).map_err(model_error)?
+        } else {
+            let (content, _) = read_gguf(&path).map_err(model_error)?;
+            TextTokenizer::from_gguf(&content.metadata).map_err(model_error)?
+        };
+        let tokenizer = Arc::new(ModelTokenizer(tokenizer));
+        loaded.insert(model.clone(), Arc::clone(&tokenizer));
+        Ok(tokenizer)
+    }
+}
+
+fn reference(model: &ResolvedModel) -> ModelReference {
+    match &model.source {
+        ModelSource::Named(name) => ModelReference::Named(name.clone()),
+        ModelSource::Path(path) => ModelReference::Path(PathBuf::from(path)),
+        ModelSource::Hub {
+            repository,
+            revision,
+        } => ModelReference::Hub {
+            repository: repository.clone(),
+            revision: revision.clone(),
+        },
+    }
+}
+
+fn number_format(name: &str) -> Result<DType, EngineError> {
+    match name {
+        "f32" => Ok(DType::F32),
+        other => Err(EngineError::Spec(format!(
+            "models: dtype: `{other}` is not supported yet; known: f32"
+        ))),
+    }
+}
+
+fn shape(config: &ModelConfig) -> ModelShape {
+    ModelShape {
+        architecture: config.architecture.clone(),
+        layers: config.layers,
+        heads: config.heads,
+        kv_heads: config.kv_heads,
+        head_dim: config.head_dim,
+        hidden_size: config.hidden_size,
+        intermediate_size: config.intermediate_size,
+        vocab_size: config.vocab_size,
+        context_length: config.context_length,
+        parameters: config.parameters(),
+    }
+}
+
+impl Loader for ModelLoader {
+    fn availability(&self, model: &ResolvedModel) -> Availability {
+        match catalog::is_available(&reference(model), &self.home) {
+            Ok(catalog::Availability::Present) => Availability::Present,
+            Ok(catalog::Availability::Fetchable) => Availability::Fetchable,
+            Ok(catalog::Availability::NotChecked(why)) => Availability::NotChecked(why),
+            Err(error) => Availability::Broken(error.to_string()),
+        }
+    }
+
+    fn shape(&self, model: &ResolvedModel) -> Result<ModelShape, EngineError> {
+        Ok(shape(self.weights(model)?.config()))
+    }
+
+    fn tokenizer(&self, model: &ResolvedModel) -> Result<Arc<dyn Tokenise>, EngineError> {
+        Ok(self.model_tokenizer(model)?)
+    }
+
+    fn load(&self, model: &ResolvedModel) -> Result<Box<dyn Engine>, EngineError> {
+        let dtype = number_format(&model.dtype)?;
+        let tokenizer = self.model_tokenizer(model)?;
+        let weights = self.weights(model)?;
+        let identity = ModelIdentity {
+            name: model.name.clone(),
+            shape: shape(weights.config()),
+            model_hash: weights.hash().map_err(model_error)?,
+            tokenizer_hash: tokenizer.0.hash(),
+            template_hash: tokenizer.0.template_hash(),
+            dtype: model.dtype.clone(),
+            device: self.device_name.clone(),
+        };
+        let decoder = load_decoder(weights.as_ref(), dtype, &self.device).map_err(model_error)?;
+        Ok(Box::new(ModelEngine::new(decoder, tokenizer, identity)))
+    }
+}

@@ -1,0 +1,345 @@
+//! Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU, tied or untied head.
+//! Follows transformers' `modeling_llama.py`; the cache belongs to the caller.
+
+use candle_core::{DType, Device, Tensor};
+use ripplekv_cache::{LayerState, Needs, Snapshot};
+
+use crate::decoder::{ArchitectureInfo, DecodeRow, Decoder, Prefill};
+use crate::kernels::CausalSoftmax;
+use crate::rope::Rope;
+use crate::{ModelConfig, ModelError, Weights};
+
+pub(super) const INFO: ArchitectureInfo = ArchitectureInfo {
+    name: "llama",
+    summary: "RMSNorm, rope, grouped-query attention, SwiGLU",
+    load: |weights, dtype, device| Ok(Box::new(Llama::load(weights, dtype, device)?)),
+};
+
+/// Positions of one attention tile; with the query group stacked, a product of a few hundred rows.
+const QUERY_TILE: usize = 128;
+/// Rows of one feed-forward block.
+const ROW_BLOCK: usize = 512;
+/// Positions behind the context length that generation may reach.
+const POSITIONS_BEYOND_CONTEXT: usize = 1024;
+
+struct Layer {
+    input_norm: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    output: Tensor,
+    post_norm: Tensor,
+    gate: Tensor,
+    up: Tensor,
+    down: Tensor,
+}
+
+struct Llama {
+    config: ModelConfig,
+    dtype: DType,
+    device: Device,
+    embedding: Tensor,
+    layers: Vec<Layer>,
+    norm: Tensor,
+    head: Tensor,
+    rope: Rope,
+}
+
+/// `[rows, in]` times a weight `[out, in]`.
+fn linear(states: &Tensor, weight: &Tensor) -> candle_core::Result<Tensor> {
+    states.matmul(&weight.t()?)
+}
+
+impl Llama {
+    fn load(weights: &dyn Weights, dtype: DType, device: &Device) -> Result<Self, ModelError> {
+        let config = weights.config().clone();
+        let (hidden, inner) = (config.hidden_size, config.intermediate_size);
+        let query = config.heads * config.head_dim;
+        let key_value = config.kv_heads * config.head_dim;
+        let load = |name: &str, shape: &[usize]| weights.tensor(name, shape, dtype, device);
+        let layers = (0..config.layers)
+            .map(|index| {
+                let load = |part: &str, shape: &[usize]| {
+                    load(&format!("model.layers.{index}.{part}.weight"), shape)
+                };
+                Ok(Layer {
+                    input_norm: load("input_layernorm", &[hidden])?,
+                    query: load("self_attn.q_proj", &[query, hidden])?,
+                    key: load("self_attn.k_proj", &[key_value, hidden])?,
+                    value: load("self_attn.v_proj", &[key_value, hidden])?,
+                    output: load("self_attn.o_proj", &[hidden, query])?,
+                    post_norm: load("post_attention_layernorm", &[hidden])?,
+                    gate: load("mlp.gate_proj", &[inner, hidden])?,
+                    up: load("mlp.up_proj", &[inner, hidden])?,
+                    down: load("mlp.down_proj", &[hidden, inner])?,
+                })
+            })
+            .collect::<Result<Vec<_>, ModelError>>()?;
+        let embedding = load("model.embed_tokens.weight", &[config.vocab_size, hidden])?;
+        let head = if config.tied_head {
+            embedding.clone()
+        } else {
+            load("lm_head.weight", &[config.vocab_size, hidden])?
+        };
+        let positions = config.context_length + POSITIONS_BEYOND_CONTEXT;
+        Ok(Self {
+            norm: load("model.norm.weight", &[hidden])?,
+            rope: Rope::new(&config, positions, dtype, device)?,
+            dtype,
+            device: device.clone(),
+            embedding,
+            layers,
+            head,
+            config,
+        })
+    }
+
+    fn norm(&self, states: &Tensor, weight: &Tensor) -> candle_core::Result<Tensor> {
+        candle_nn::ops::rms_norm(&states.contiguous()?, weight, self.config.rms_norm_eps)
+    }
+
+    fn scale(&self) -> f32 {
+        1.0 / (self.config.head_dim as f32).sqrt()
+    }
+
+    /// `[seq, heads * head_dim]` to `[heads, seq, head_dim]`.
+    fn split_heads(&self, states: &Tensor, heads: usize) -> candle_core::Result<Tensor> {
+        let (seq, _) = states.dims2()?;
+        states
+            .reshape((seq, heads, self.config.head_dim))?
+            .transpose(0, 1)?
+            .contiguous()
+    }
+
+    /// `[heads, seq, head_dim]` to `[seq, heads * head_dim]`.
+    fn join_heads(&self, states: &Tensor) -> candle_core::Result<Tensor> {
+        let (heads, seq, head_dim) = states.dims3()?;
+        states.transpose(0, 1)?.contiguous()?.reshape((seq, heads * head_dim))
+    }
+
+    /// Causal attention of the queries at `first..first + seq` over the keys of `0..first + seq`, tile by tile.
+    /// `queries`: `[heads, seq, head_dim]`; returns `[seq, heads * head_dim]`.
+    fn attention(
+        &self,
+        queries: &Tensor,
+        first: usize,
+        layer: &LayerState,
+    ) -> candle_core::Result<Tensor> {
+        let (heads, seq, head_dim) = queries.dims3()?;
+        let kv_heads = self.config.kv_heads;
+        let mut tiles = Vec::with_capacity(seq.div_ceil(QUERY_TILE));
+        for start in (0..seq).step_by(QUERY_TILE) {
+            let tile = QUERY_TILE.min(seq - start);
+            let seen = first + start + tile;
+            let stacked = queries
+                .narrow(1, start, tile)?
+                .contiguous()?
+                .reshape((kv_heads, heads / kv_heads * tile, head_dim))?;
+            let keys = layer.keys.narrow(1, 0, seen)?;
+            let values = layer.values.narrow(1, 0, seen)?;
+            let softmax = CausalSoftmax {
+                scale: self.scale(),
+                tile,
+                visible: first + start + 1,
+            };
+            let attention = softmax.apply(stacked.matmul(&keys.t()?)?)?;
+            let mixed = attention.matmul(&values)?.reshape((heads, tile, head_dim))?;
+            tiles.push(self.join_heads(&mixed)?);
+        }
+        Tensor::cat(&tiles, 0)
+    }
+
+    /// The feed-forward part with its residual, in row blocks; `[seq, hidden]`.
+    fn feed_forward(&self, layer: &Layer, states: &Tensor) -> candle_core::Result<Tensor> {
+        let (seq, _) = states.dims2()?;
+        let mut blocks = Vec::with_capacity(seq.div_ceil(ROW_BLOCK));
+        for start in (0..seq).step_by(ROW_BLOCK) {
+            let block = states.narrow(0, start, ROW_BLOCK.min(seq - start))?;
+            let normed = self.norm(&block, &layer.post_norm)?;
+            let gate = candle_nn::ops::silu(&linear(&normed, &layer.gate)?)?;
+            let inner = (gate * linear(&normed, &layer.up)?)?;
+            blocks.push((block + linear(&inner, &layer.down)?)?);
+        }
+        Tensor::cat(&blocks, 0)
+    }
+
+    /// Logits of `[rows, hidden]`, `[rows, vocab]` in f32.
+    fn logits(&self, states: &Tensor) -> candle_core::Result<Tensor> {
+        linear(&self.norm(states, &self.norm)?, &self.head)?.to_dtype(DType::F32)
+    }
+
+    fn embed(&self, ids: &[u32]) -> Result<Tensor, ModelError> {
+        let vocabulary = self.config.vocab_size;
+        if let Some(id) = ids.iter().find(|id| **id as usize >= vocabulary) {
+            return Err(candle_core::Error::Msg(format!(
+                "token id {id} is outside the model's vocabulary of {vocabulary}"
+            ))
+            .into());
+        }
+        let index = Tensor::new(ids, &self.device)?;
+        Ok(self.embedding.index_select(&index, 0)?)
+    }
+
+    fn check_positions(&self, last: usize) -> Result<(), ModelError> {
+        if last < self.rope.positions() {
+            return Ok(());
+        }
+        Err(candle_core::Error::Msg(format!(
+            "position {last} is beyond the model's {} positions",
+            self.rope.positions()
+        ))
+        .into())
+    }
+
+    fn step_row(&self, row: &mut DecodeRow, token: u32) -> Result<Tensor, ModelError> {
+        let position = row.position();
+        self.check_positions(position)?;
+        let (heads, kv_heads) = (self.config.heads, self.config.kv_heads);
+        let group = heads / kv_heads;
+        let mut states = self.embed(&[token])?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            let normed = self.norm(&states, &layer.input_norm)?;
+            let queries = self.rope.apply(
+                &self.split_heads(&linear(&normed, &layer.query)?, heads)?,
+                position,
+            )?;
+            let keys = self.rope.apply(
+                &self.split_heads(&linear(&normed, &layer.key)?, kv_heads)?,
+                position,
+            )?;
+            let values = self.split_heads(&linear(&normed, &layer.value)?, kv_heads)?;
+            let parts = row.extend_layer(index, &keys, &values)?;
+            let stacked = queries.reshape((kv_heads, group, self.config.head_dim))?;
+            let mixed = self.attend_parts(&stacked, &parts)?;
+            let joined = mixed.reshape((1, heads * self.config.head_dim))?;
+            states = (states + linear(&joined, &layer.output)?)?;
+            states = self.feed_forward(layer, &states)?;
+        }
+        row.advance();
+        Ok(self.logits(&states)?.squeeze(0)?)
+    }
+
+    /// Attention of `[kv_heads, group, head_dim]` over entries that lie in several pieces; all are visible.
+    fn attend_parts(
+        &self,
+        queries: &Tensor,
+        parts: &[(Tensor, Tensor)],
+    ) -> candle_core::Result<Tensor> {
+        let present = || parts.iter().filter(|(keys, _)| keys.dims()[1] > 0);
+        let logits = present()
+            .map(|(keys, _)| queries.matmul(&keys.t()?))
+            .collect::<candle_core::Result<Vec<_>>>()?;
+        let logits = Tensor::cat(&logits, 2)?;
+        let entries = logits.dims()[2];
+        let softmax = CausalSoftmax {
+            scale: self.scale(),
+            tile: 1,
+            visible: entries,
+        };
+        let attention = softmax.apply(logits)?;
+        let mut offset = 0;
+        let mut mixed: Option<Tensor> = None;
+        for (_, values) in present() {
+            let length = values.dims()[1];
+            let part = attention
+                .narrow(2, offset, length)?
+                .contiguous()?
+                .matmul(values)?;
+            offset += length;
+            mixed = Some(match mixed {
+                None => part,
+                Some(sum) => (sum + part)?,
+            });
+        }
+        mixed.ok_or_else(|| candle_core::Error::Msg("attention over no entry".to_owned()))
+    }
+}
+
+impl Decoder for Llama {
+    fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn prefill(
+        &self,
+        ids: &[u32],
+        needs: Needs,
+        on_layer: &mut dyn FnMut(usize, &LayerState),
+    ) -> Result<Prefill, ModelError> {
+        let n = ids.len();
+        if n == 0 {
+            return Err(candle_core::Error::Msg("the prompt has no tokens".to_owned()).into());
+        }
+        self.check_positions(n - 1)?;
+        let window = needs.window_queries.min(n);
+        let last_layer = self.layers.len() - 1;
+        let mut states = self.embed(ids)?;
+        let mut snapshot = Vec::with_capacity(self.layers.len());
+        for (index, layer) in self.layers.iter().enumerate() {
+            let normed = self.norm(&states, &layer.input_norm)?;
+            let keys = self.rope.apply(
+                &self.split_heads(&linear(&normed, &layer.key)?, self.config.kv_heads)?,
+                0,
+            )?;
+            let values = self.split_heads(&linear(&normed, &layer.value)?, self.config.kv_heads)?;
+            // of the last layer only the last position is read on, and the window by scorers
+            let read_from = if index == last_layer { n - 1 } else { 0 };
+            let query_from = if index == last_layer { (n - 1).min(n - window) } else { 0 };
+            let rows = normed.narrow(0, query_from, n - query_from)?;
+            let queries = self.rope.apply(
+                &self.split_heads(&linear(&rows, &layer.query)?, self.config.heads)?,
+                query_from,
+            )?;
+            drop(normed);
+            let window_queries = match window {
+                0 => None,
+                _ => Some(queries.narrow(1, n - window - query_from, window)?.contiguous()?),
+            };
+            let state = LayerState {
+                keys,
+                values,
+                window_queries,
+            };
+            let read = queries.narrow(1, read_from - query_from, n - read_from)?;
+            let attended = self.attention(&read, read_from, &state)?;
+            on_layer(index, &state);
+            snapshot.push(state);
+            let residual = states.narrow(0, read_from, n - read_from)?;
+            states = (residual + linear(&attended, &layer.output)?)?;
+            states = self.feed_forward(layer, &states)?;
+        }
+        let (rows, _) = states.dims2()?;
+        let logits = self.logits(&states.narrow(0, rows - 1, 1)?)?.squeeze(0)?;
+        Ok(Prefill {
+            snapshot: Snapshot {
+                layers: snapshot,
+                prompt_tokens: n,
+            },
+            logits,
+        })
+    }
+
+    fn step(&self, rows: &mut [&mut DecodeRow], tokens: &[u32]) -> Result<Vec<Tensor>, ModelError> {
+        if rows.len() != tokens.len() {
+            return Err(candle_core::Error::Msg(format!(
+                "{} rows but {} tokens",
+                rows.len(),
+                tokens.len()
+            ))
+            .into());
+        }
+        // one by one: the gemm crate's one-row and many-row products differ in the last bits
+        rows.iter_mut()
+            .zip(tokens)
+            .map(|(row, &token)| self.step_row(row, token))
+            .collect()
+    }
+}

@@ -1,0 +1,141 @@
+//! The seam between engine and architectures: a decoder prefills a prompt and continues rows. It owns no cache.
+
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Tensor};
+use ripplekv_cache::{CompressedCache, LayerState, Needs, Snapshot};
+
+use crate::{ModelConfig, ModelError, Weights};
+
+/// What one dense prefill gives.
+#[derive(Debug, Clone)]
+pub struct Prefill {
+    /// Keys, values and statistics of every layer.
+    pub snapshot: Snapshot,
+    /// Logits of the last prompt position, `[vocab]`, f32.
+    pub logits: Tensor,
+}
+
+/// Keys and values of the generated tokens of one layer; the first `DecodeRow::generated` entries are in use.
+#[derive(Debug, Clone)]
+struct Suffix {
+    /// `[kv_heads, capacity, head_dim]`.
+    keys: Tensor,
+    /// `[kv_heads, capacity, head_dim]`.
+    values: Tensor,
+}
+
+/// One sequence being continued: an immutable prompt cache shared with others, and its own generated part.
+#[derive(Debug, Clone)]
+pub struct DecodeRow {
+    cache: Arc<CompressedCache>,
+    suffix: Vec<Suffix>,
+    generated: usize,
+    capacity: usize,
+}
+
+impl DecodeRow {
+    /// A row over `cache` with room for `capacity` generated tokens.
+    ///
+    /// # Errors
+    /// When a tensor cannot be made.
+    pub fn new(cache: Arc<CompressedCache>, capacity: usize) -> Result<Self, ModelError> {
+        let suffix = cache
+            .layers
+            .iter()
+            .map(|layer| {
+                let (kv_heads, _, head_dim) = layer.keys.dims3()?;
+                let empty =
+                    || Tensor::zeros((kv_heads, capacity.max(1), head_dim), layer.keys.dtype(), layer.keys.device());
+                Ok(Suffix {
+                    keys: empty()?,
+                    values: empty()?,
+                })
+            })
+            .collect::<candle_core::Result<_>>()?;
+        Ok(Self {
+            cache,
+            suffix,
+            generated: 0,
+            capacity: capacity.max(1),
+        })
+    }
+
+    /// Position of the next token: n plus the tokens generated so far, whatever was evicted.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.cache.prompt_tokens + self.generated
+    }
+
+    /// Appends one token's keys and values to a layer and returns prompt part and generated part, each keys and values
+    /// `[kv_heads, seq, head_dim]`.
+    pub(crate) fn extend_layer(
+        &mut self,
+        layer: usize,
+        keys: &Tensor,
+        values: &Tensor,
+    ) -> candle_core::Result<[(Tensor, Tensor); 2]> {
+        if self.generated >= self.capacity {
+            candle_core::bail!("a row with room for {} tokens is full", self.capacity)
+        }
+        let suffix = &self.suffix[layer];
+        suffix.keys.slice_set(&keys.contiguous()?, 1, self.generated)?;
+        suffix.values.slice_set(&values.contiguous()?, 1, self.generated)?;
+        let length = self.generated + 1;
+        let prompt = &self.cache.layers[layer];
+        Ok([
+            (prompt.keys.clone(), prompt.values.clone()),
+            (suffix.keys.narrow(1, 0, length)?, suffix.values.narrow(1, 0, length)?),
+        ])
+    }
+
+    /// Ends a step: the token's entries are in every layer.
+    pub(crate) fn advance(&mut self) {
+        self.generated += 1;
+    }
+}
+
+/// A decoder-only transformer.
+pub trait Decoder: Send + Sync {
+    /// Its configuration.
+    fn config(&self) -> &ModelConfig;
+
+    /// Number format of weights and caches.
+    fn dtype(&self) -> DType;
+
+    /// Device of weights and caches.
+    fn device(&self) -> &Device;
+
+    /// Runs `ids` (length n) through the model, layer by layer in query tiles and row blocks; memory is never n x n.
+    /// `on_layer` sees every layer's state as soon as it is complete.
+    ///
+    /// # Errors
+    /// An empty prompt, one beyond the position table, or a failing tensor operation.
+    fn prefill(
+        &self,
+        ids: &[u32],
+        needs: Needs,
+        on_layer: &mut dyn FnMut(usize, &LayerState),
+    ) -> Result<Prefill, ModelError>;
+
+    /// Feeds one token to every row and returns the logits after it, one `[vocab]` f32 tensor a row.
+    /// A row's result does not depend on its company.
+    ///
+    /// # Errors
+    /// A full row or a failing tensor operation.
+    fn step(&self, rows: &mut [&mut DecodeRow], tokens: &[u32]) -> Result<Vec<Tensor>, ModelError>;
+}
+
+/// Loads a decoder of one architecture.
+pub type LoadDecoder = fn(&dyn Weights, DType, &Device) -> Result<Box<dyn Decoder>, ModelError>;
+
+/// One line of [`crate::ARCHITECTURES`].
+#[derive(Debug, Clone, Copy)]
+pub struct ArchitectureInfo {
+    /// Name in `config.json` (`model_type`) and GGUF (`general.architecture`).
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// Loads the weights.
+    pub load: LoadDecoder,
+}

@@ -1,0 +1,22 @@
+//! From a model reference to logits: download, weights, configuration, decoders, tokenizer, chat template, device.
+//! The model owns no cache: a prefill hands out a [`ripplekv_cache::Snapshot`], decoding reads compressed caches.
+//!
+//! To add an architecture: one file in `architectures/` and one line in [`ARCHITECTURES`].
+
+mod architectures;
+pub mod chat_template;
+mod config;
+mod decoder;
+mod device;
+mod error;
+mod kernels;
+mod rope;
+pub mod tokenizer;
+mod weights;
+
+pub use architectures::{ARCHITECTURES, load_decoder};
+pub use config::{ModelConfig, RopeScaling};
+pub use decoder::{ArchitectureInfo, DecodeRow, Decoder, LoadDecoder, Prefill};
+pub use device::open_device;
+pub use error::ModelError;
+pub use weights::{FolderWeights, GgufWeights, Weights, open_weights, read_gguf};

@@ -1,0 +1,196 @@
+//! GGUF files: every ggml type that candle reads, dequantised to the running number format at load.
+//! Llama's query and key rows are stored in the order of interleaved rope; they are put back in Hugging Face's
+//! half-split order, as transformers does when it loads the same file.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use candle_core::quantized::gguf_file::Content;
+use candle_core::{DType, Device, Tensor};
+
+use super::{Weights, check_shape, hash_files};
+use crate::{ModelConfig, ModelError};
+
+/// Weights of a GGUF file.
+pub struct GgufWeights {
+    path: PathBuf,
+    content: Content,
+    reader: Mutex<BufReader<File>>,
+    config: ModelConfig,
+}
+
+/// Reads header and metadata of a GGUF file.
+///
+/// # Errors
+/// When the file cannot be opened or is not GGUF.
+pub fn read_gguf(path: &Path) -> Result<(Content, BufReader<File>), ModelError> {
+    let file = File::open(path).map_err(|source| ModelError::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    let mut reader = BufReader::with_capacity(1 << 20, file);
+    let content = Content::read(&mut reader).map_err(|error| ModelError::Format {
+        path: path.to_owned(),
+        reason: format!(
+            "not a GGUF file ({}); hint: a model is a .gguf file or a folder with config.json",
+            first_line(&error.to_string())
+        ),
+    })?;
+    Ok((content, reader))
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+impl GgufWeights {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// When it is not GGUF, is cut, or describes a model that is not run here.
+    pub fn open(path: &Path) -> Result<Self, ModelError> {
+        let (content, mut reader) = read_gguf(path)?;
+        check_length(path, &content)?;
+        let tied_head = !content.tensor_infos.contains_key("output.weight");
+        let rope_factors = match content.tensor_infos.contains_key("rope_freqs.weight") {
+            true => Some(
+                content
+                    .tensor(&mut reader, "rope_freqs.weight", &Device::Cpu)?
+                    .dequantize(&Device::Cpu)?
+                    .to_vec1::<f32>()?,
+            ),
+            false => None,
+        };
+        let config = ModelConfig::from_gguf(path, &content.metadata, tied_head, rope_factors)?;
+        Ok(Self {
+            path: path.to_owned(),
+            content,
+            reader: Mutex::new(reader),
+            config,
+        })
+    }
+
+    fn wrong(&self, name: &str, reason: String) -> ModelError {
+        ModelError::Tensor {
+            path: self.path.clone(),
+            name: name.to_owned(),
+            reason,
+        }
+    }
+}
+
+/// A cut file is found before the first tensor is read.
+fn check_length(path: &Path, content: &Content) -> Result<(), ModelError> {
+    let length = std::fs::metadata(path)
+        .map_err(|source| ModelError::Io {
+            path: path.to_owned(),
+            source,
+        })?
+        .len();
+    let mut end = 0u64;
+    for name in sorted_names(content) {
+        let info = &content.tensor_infos[name];
+        let blocks = info.shape.elem_count() / info.ggml_dtype.block_size().max(1);
+        let bytes = (blocks * info.ggml_dtype.type_size()) as u64;
+        end = end.max(content.tensor_data_offset + info.offset + bytes);
+    }
+    if length < end {
+        return Err(ModelError::Format {
+            path: path.to_owned(),
+            reason: format!(
+                "is cut: {length} bytes, its header promises {end}; hint: delete it and fetch it again"
+            ),
+        });
+    }
+    Ok(())
+}
+
+fn sorted_names(content: &Content) -> Vec<&String> {
+    let mut names: Vec<&String> = content.tensor_infos.keys().collect();
+    names.sort();
+    names
+}
+
+/// GGUF name of a Hugging Face name.
+fn gguf_name(name: &str) -> Option<String> {
+    let plain = match name {
+        "model.embed_tokens.weight" => "token_embd.weight",
+        "model.norm.weight" => "output_norm.weight",
+        "lm_head.weight" => "output.weight",
+        _ => {
+            let rest = name.strip_prefix("model.layers.")?;
+            let (layer, part) = rest.split_once('.')?;
+            let part = match part {
+                "input_layernorm.weight" => "attn_norm.weight",
+                "post_attention_layernorm.weight" => "ffn_norm.weight",
+                "self_attn.q_proj.weight" => "attn_q.weight",
+                "self_attn.k_proj.weight" => "attn_k.weight",
+                "self_attn.v_proj.weight" => "attn_v.weight",
+                "self_attn.o_proj.weight" => "attn_output.weight",
+                "mlp.gate_proj.weight" => "ffn_gate.weight",
+                "mlp.up_proj.weight" => "ffn_up.weight",
+                "mlp.down_proj.weight" => "ffn_down.weight",
+                _ => return None,
+            };
+            return Some(format!("blk.{layer}.{part}"));
+        }
+    };
+    Some(plain.to_owned())
+}
+
+/// Rows of one head from interleaved pairs to two halves: `[heads, head_dim/2, 2, hidden]` to `[heads, 2, head_dim/2, hidden]`.
+fn half_split(tensor: &Tensor, head_dim: usize) -> candle_core::Result<Tensor> {
+    let (rows, columns) = tensor.dims2()?;
+    tensor
+        .reshape((rows / head_dim, head_dim / 2, 2, columns))?
+        .transpose(1, 2)?
+        .contiguous()?
+        .reshape((rows, columns))
+}
+
+impl Weights for GgufWeights {
+    fn tensor(
+        &self,
+        name: &str,
+        shape: &[usize],
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Tensor, ModelError> {
+        let stored = gguf_name(name)
+            .ok_or_else(|| self.wrong(name, "has no name in GGUF files".to_owned()))?;
+        let info = self
+            .content
+            .tensor_infos
+            .get(&stored)
+            .ok_or_else(|| self.wrong(&stored, "missing from the file".to_owned()))?;
+        check_shape(&self.path, &stored, info.shape.dims(), shape)?;
+        let quantised = {
+            let mut reader = self
+                .reader
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            self.content
+                .tensor(&mut *reader, &stored, &Device::Cpu)
+                .map_err(|error| self.wrong(&stored, error.to_string()))?
+        };
+        let mut tensor = quantised.dequantize(&Device::Cpu)?;
+        if name.ends_with("q_proj.weight") || name.ends_with("k_proj.weight") {
+            tensor = half_split(&tensor, self.config.head_dim)?;
+        }
+        Ok(tensor.to_dtype(dtype)?.to_device(device)?)
+    }
+
+    fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    fn hash(&self) -> Result<String, ModelError> {
+        hash_files(std::slice::from_ref(&self.path))
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,78 @@
+//! Weights by their Hugging Face names, whatever file they come from.
+
+mod gguf;
+mod mapped;
+mod safetensors;
+
+use std::path::{Path, PathBuf};
+
+use candle_core::{DType, Device, Tensor};
+
+use crate::{ModelConfig, ModelError};
+
+pub use gguf::{GgufWeights, read_gguf};
+pub use safetensors::FolderWeights;
+
+/// A source of named tensors.
+pub trait Weights {
+    /// The tensor with this Hugging Face name as `dtype` on `device`, checked against `shape`.
+    ///
+    /// # Errors
+    /// When it is missing, has another shape, or cannot be read.
+    fn tensor(
+        &self,
+        name: &str,
+        shape: &[usize],
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Tensor, ModelError>;
+
+    /// Configuration that came with the weights.
+    fn config(&self) -> &ModelConfig;
+
+    /// blake3 over everything that decides the logits: configuration and weights.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    fn hash(&self) -> Result<String, ModelError>;
+
+    /// File or folder, for messages.
+    fn path(&self) -> &Path;
+}
+
+/// Opens a GGUF file or a Hugging Face folder.
+///
+/// # Errors
+/// When it is neither, or its configuration is not run here.
+pub fn open_weights(path: &Path) -> Result<Box<dyn Weights>, ModelError> {
+    if path.is_dir() {
+        Ok(Box::new(FolderWeights::open(path)?))
+    } else {
+        Ok(Box::new(GgufWeights::open(path)?))
+    }
+}
+
+/// blake3 over whole files in the given order, 32 hex digits.
+fn hash_files(files: &[PathBuf]) -> Result<String, ModelError> {
+    let mut hasher = blake3::Hasher::new();
+    for path in files {
+        let fail = |source| ModelError::Io {
+            path: path.clone(),
+            source,
+        };
+        let file = std::fs::File::open(path).map_err(fail)?;
+        hasher.update_reader(file).map_err(fail)?;
+    }
+    Ok(hasher.finalize().to_hex()[..32].to_owned())
+}
+
+fn check_shape(path: &Path, name: &str, got: &[usize], want: &[usize]) -> Result<(), ModelError> {
+    if got == want {
+        return Ok(());
+    }
+    Err(ModelError::Tensor {
+        path: path.to_owned(),
+        name: name.to_owned(),
+        reason: format!("has shape {got:?}, the configuration asks for {want:?}"),
+    })
+}
