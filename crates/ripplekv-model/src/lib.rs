@@ -4,11 +4,14 @@
 //! To add an architecture: one file in `architectures/` and one line in [`ARCHITECTURES`].
 
 mod architectures;
+pub mod catalog;
 pub mod chat_template;
 mod config;
 mod decoder;
 mod device;
 mod error;
+pub mod fetch;
+pub mod home;
 mod kernels;
 mod rope;
 pub mod tokenizer;
