@@ -1,0 +1,215 @@
+//! One panel a method, one row a task: the baseline's score (ring) and the method's (marker), joined by a line.
+//! The difference stands in figures beside each row, so that nothing has to be read off the axis.
+
+use crate::figures::axes::{Axes, round_ticks, tick_text};
+use crate::figures::frame::Heading;
+use crate::figures::scene::{Anchor, Label, Scene, fitted, label, text_width};
+use crate::figures::style::{Marker, Rgb, STYLE, series_look};
+use crate::figures::{Data, Figure, data_number};
+use crate::group::Group;
+use crate::options::ReportOptions;
+
+const PANEL_WIDTH: f64 = 170.0;
+const DIFFERENCE_WIDTH: f64 = 52.0;
+const GAP: f64 = 22.0;
+const ROW: f64 = 22.0;
+const PANELS_A_LINE: usize = 4;
+/// Panel title above, axis below.
+const ABOVE: f64 = 26.0;
+const BELOW: f64 = 34.0;
+
+struct Panel<'a> {
+    label: &'a str,
+    color: Rgb,
+    marker: Marker,
+    /// (task's place, baseline, method).
+    rows: Vec<(usize, f64, f64)>,
+}
+
+pub(super) fn build(group: &Group, options: &ReportOptions) -> Vec<Figure> {
+    let Some(baseline) = group.baseline(options) else {
+        return Vec::new();
+    };
+    group
+        .budgets
+        .iter()
+        .filter_map(|budget| {
+            let panels = panels(group, &baseline, &budget.text);
+            (!panels.is_empty()).then(|| Figure {
+                part: budget.file_part(),
+                description: format!(
+                    "score on each task at budget {} beside {baseline}",
+                    budget.text
+                ),
+                scene: draw(group, &baseline, &budget.text, &panels),
+                data: data(group, &budget.text, &panels),
+            })
+        })
+        .collect()
+}
+
+fn panels<'a>(group: &'a Group, baseline: &str, budget: &str) -> Vec<Panel<'a>> {
+    group
+        .budgeted_methods()
+        .into_iter()
+        .enumerate()
+        .filter(|(_, label)| *label != baseline)
+        .map(|(index, label)| {
+            let (color, marker) = series_look(index);
+            let rows = group
+                .tasks
+                .iter()
+                .enumerate()
+                .filter_map(|(place, task)| {
+                    let method = group.cell(label, Some(budget), &task.name)?.score?;
+                    let cell = group
+                        .cell(baseline, Some(budget), &task.name)
+                        .or_else(|| group.cell(baseline, None, &task.name))?;
+                    Some((place, cell.score?, method))
+                })
+                .collect();
+            Panel {
+                label,
+                color,
+                marker,
+                rows,
+            }
+        })
+        .filter(|panel| !panel.rows.is_empty())
+        .collect()
+}
+
+fn draw(group: &Group, baseline: &str, budget: &str, panels: &[Panel<'_>]) -> Scene {
+    let names: Vec<String> = group
+        .tasks
+        .iter()
+        .map(|task| fitted(&task.name, STYLE.small_size, 180.0))
+        .collect();
+    let widest = names
+        .iter()
+        .map(|name| text_width(name, STYLE.small_size))
+        .fold(0.0, f64::max);
+    let left = STYLE.margin + widest + 10.0;
+    let columns = panels.len().min(PANELS_A_LINE);
+    let step = PANEL_WIDTH + DIFFERENCE_WIDTH + GAP;
+    let width = (left + columns as f64 * step - GAP + STYLE.margin).max(460.0);
+    let heading = Heading::new(
+        &format!("Score on each task at budget {budget}"),
+        &format!(
+            "{}. Ring: {baseline}; marker: the method; at the right the difference in points. Axis: score, 0 to 100.",
+            group.title()
+        ),
+        width,
+    );
+    let panel_height = ROW * group.tasks.len() as f64;
+    let line_height = ABOVE + panel_height + BELOW;
+    let lines = panels.len().div_ceil(PANELS_A_LINE);
+    let mut scene = Scene::new(
+        width,
+        heading.height() + lines as f64 * line_height + STYLE.margin,
+    );
+    heading.draw(&mut scene);
+    let (x_range, ticks) = x_axis(panels);
+    for (index, panel) in panels.iter().enumerate() {
+        let (column, line) = (index % PANELS_A_LINE, index / PANELS_A_LINE);
+        let top = heading.height() + line as f64 * line_height + ABOVE;
+        let start = left + column as f64 * step;
+        let axes = Axes {
+            left: start,
+            top,
+            right: start + PANEL_WIDTH,
+            bottom: top + panel_height,
+            x_range,
+            y_range: (0.0, 1.0),
+        };
+        if column == 0 {
+            draw_names(&mut scene, &names, &axes);
+        }
+        draw_panel(&mut scene, panel, &axes, &ticks);
+    }
+    scene
+}
+
+fn x_axis(panels: &[Panel<'_>]) -> ((f64, f64), Vec<f64>) {
+    let values = || {
+        panels
+            .iter()
+            .flat_map(|panel| panel.rows.iter().flat_map(|(_, left, right)| [*left, *right]))
+    };
+    let low = values().fold(f64::INFINITY, f64::min);
+    let high = values().fold(f64::NEG_INFINITY, f64::max);
+    let ticks = round_ticks(low, high, 4);
+    ((ticks[0], ticks[ticks.len() - 1]), ticks)
+}
+
+fn row_middle(axes: &Axes, place: usize) -> f64 {
+    axes.top + ROW * (place as f64 + 0.5)
+}
+
+fn draw_names(scene: &mut Scene, names: &[String], axes: &Axes) {
+    for (place, name) in names.iter().enumerate() {
+        scene.text(Label {
+            size: STYLE.small_size,
+            anchor: Anchor::End,
+            ..label(name.clone(), axes.left - 10.0, row_middle(axes, place) + 4.0)
+        });
+    }
+}
+
+fn draw_panel(scene: &mut Scene, panel: &Panel<'_>, axes: &Axes, ticks: &[f64]) {
+    let room = PANEL_WIDTH + DIFFERENCE_WIDTH;
+    scene.text(Label {
+        color: panel.color,
+        ..label(
+            fitted(panel.label, STYLE.text_size, room),
+            axes.left,
+            axes.top - 9.0,
+        )
+    });
+    for tick in ticks {
+        let x = axes.x(*tick);
+        scene.line(&[(x, axes.top), (x, axes.bottom)], STYLE.grid, 1.0);
+    }
+    for (place, baseline, method) in &panel.rows {
+        let y = row_middle(axes, *place);
+        let (from, to) = (axes.x(*baseline), axes.x(*method));
+        scene.line(&[(from, y), (to, y)], panel.color, STYLE.line_width);
+        scene.ring(from, y, STYLE.ink, STYLE.marker_radius + 0.5);
+        scene.marker(to, y, panel.marker, panel.color, STYLE.marker_radius - 0.5);
+        scene.text(Label {
+            size: STYLE.small_size,
+            color: STYLE.muted,
+            anchor: Anchor::End,
+            ..label(
+                format!("{:+.1}", method - baseline),
+                axes.right + DIFFERENCE_WIDTH - 4.0,
+                y + 4.0,
+            )
+        });
+    }
+    let texts: Vec<(f64, String)> = ticks
+        .iter()
+        .map(|tick| (*tick, tick_text(*tick, ticks)))
+        .collect();
+    axes.draw_x(scene, &texts);
+}
+
+fn data(group: &Group, budget: &str, panels: &[Panel<'_>]) -> Data {
+    let mut rows = Vec::new();
+    for panel in panels {
+        for (place, baseline, method) in &panel.rows {
+            rows.push(vec![
+                group.tasks[*place].name.clone(),
+                panel.label.to_owned(),
+                budget.to_owned(),
+                data_number(Some(*baseline)),
+                data_number(Some(*method)),
+                data_number(Some(method - baseline)),
+            ]);
+        }
+    }
+    Data {
+        header: vec!["task", "method", "budget", "baseline", "score", "difference"],
+        rows,
+    }
+}

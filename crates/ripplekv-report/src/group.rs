@@ -1,0 +1,505 @@
+//! What may stand in one table: one model, one query mode, one protocol. Cells of different groups are never averaged together.
+//! Orders tasks, methods and budgets once for every table and figure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ripplekv_metrics::python::round_2;
+use ripplekv_metrics::sixteen_task_average;
+use ripplekv_runner::cell::{Cell, Query};
+use serde_json::Value;
+
+use crate::budget::Budget;
+use crate::files::slug;
+use crate::protocol::{note, table_protocols};
+use crate::options::{OTHER_CATEGORY, ReportOptions};
+use crate::read::{CellSamples, Results};
+use crate::stats::{self, Interval};
+use crate::summary::CellSummary;
+
+/// Name of the method that compresses nothing.
+pub(crate) const FULL: &str = "full";
+
+/// A task of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupTask {
+    pub(crate) name: String,
+    pub(crate) category: String,
+    pub(crate) in_average: bool,
+}
+
+/// Cells that may be compared and averaged.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    pub(crate) model: String,
+    pub(crate) query: Query,
+    /// File-name part, unique in a report.
+    pub(crate) slug: String,
+    /// What sets it apart from other groups of the same model and query mode; empty where there are none.
+    pub(crate) protocol_note: String,
+    pub(crate) tasks: Vec<GroupTask>,
+    /// Labels in table order, `full` and other budget-free methods first.
+    pub(crate) methods: Vec<String>,
+    pub(crate) budgets: Vec<Budget>,
+    /// By (label, budget text, task).
+    pub(crate) cells: BTreeMap<(String, Option<String>, String), CellSummary>,
+    /// By (label, budget text); only rows that have a score on every averaged task.
+    pub(crate) averages: BTreeMap<(String, Option<String>), RowAverage>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The average of one row and what it is an average of.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RowAverage {
+    pub(crate) score: f64,
+    pub(crate) interval: Option<Interval>,
+    pub(crate) complete: bool,
+}
+
+impl Group {
+    pub(crate) fn cell(&self, label: &str, budget: Option<&str>, task: &str) -> Option<&CellSummary> {
+        self.cells
+            .get(&(label.to_owned(), budget.map(str::to_owned), task.to_owned()))
+    }
+
+    /// Cells of one row in task order.
+    pub(crate) fn row(&self, label: &str, budget: Option<&str>) -> Vec<&CellSummary> {
+        self.tasks
+            .iter()
+            .filter_map(|task| self.cell(label, budget, &task.name))
+            .collect()
+    }
+
+    /// Samples that a complete row has.
+    pub(crate) fn expected_samples(&self) -> usize {
+        self.expected_of(self.tasks.iter())
+    }
+
+    /// Samples that a complete row has in these tasks.
+    pub(crate) fn expected_of<'a>(&self, tasks: impl Iterator<Item = &'a GroupTask>) -> usize {
+        tasks
+            .filter_map(|task| {
+                let any = self.cells.values().find(|cell| cell.cell.task == task.name)?;
+                Some(any.expected)
+            })
+            .sum()
+    }
+
+    /// Every cell by task, then budget, then method.
+    pub(crate) fn ordered_cells(&self) -> Vec<&CellSummary> {
+        let mut cells = Vec::new();
+        for task in &self.tasks {
+            for budget in self.rows_of_budgets() {
+                let labels = self.methods.iter();
+                cells.extend(labels.filter_map(|label| self.cell(label, budget, &task.name)));
+            }
+        }
+        cells
+    }
+
+    /// No budget (`full`) first, then every budget from small to large.
+    pub(crate) fn rows_of_budgets(&self) -> impl Iterator<Item = Option<&str>> {
+        std::iter::once(None).chain(self.budgets.iter().map(|budget| Some(&*budget.text)))
+    }
+
+    /// Labels that have cells at this budget, in table order.
+    pub(crate) fn methods_at(&self, budget: Option<&str>) -> Vec<&str> {
+        self.methods
+            .iter()
+            .map(String::as_str)
+            .filter(|label| !self.row(label, budget).is_empty())
+            .collect()
+    }
+
+    /// Labels that have a cell at some budget, in table order.
+    pub(crate) fn budgeted_methods(&self) -> Vec<&str> {
+        let has_budget = |label: &&str| {
+            self.cells
+                .keys()
+                .any(|(known, budget, _)| known == label && budget.is_some())
+        };
+        self.methods
+            .iter()
+            .map(String::as_str)
+            .filter(has_budget)
+            .collect()
+    }
+
+    /// Tasks that the average is taken over: the sixteen of the papers where all are there, else every task.
+    pub(crate) fn averaged_tasks(&self) -> Vec<&GroupTask> {
+        let sixteen: Vec<&GroupTask> = self.tasks.iter().filter(|task| task.in_average).collect();
+        if sixteen.len() == 16 {
+            sixteen
+        } else {
+            self.tasks.iter().collect()
+        }
+    }
+
+    /// Column title of the average.
+    pub(crate) fn average_title(&self) -> String {
+        let tasks = self.averaged_tasks();
+        if tasks.len() == 16 && tasks.iter().all(|task| task.in_average) {
+            "16-task average".to_owned()
+        } else if tasks.len() == 1 {
+            "average of 1 task".to_owned()
+        } else {
+            format!("average of {} tasks", tasks.len())
+        }
+    }
+
+    /// Average of the row over [`Group::averaged_tasks`].
+    pub(crate) fn average(&self, label: &str, budget: Option<&str>) -> Option<&RowAverage> {
+        self.averages
+            .get(&(label.to_owned(), budget.map(str::to_owned)))
+    }
+
+    /// Mean of the rounded task scores, and whether every cell is complete; `None` unless every task has a score,
+    /// because averages of different task sets must not stand in one column.
+    pub(crate) fn mean_score(
+        &self,
+        label: &str,
+        budget: Option<&str>,
+        tasks: &[&GroupTask],
+    ) -> Option<(f64, bool)> {
+        let mut scores = Vec::new();
+        let mut complete = true;
+        for task in tasks {
+            let cell = self.cell(label, budget, &task.name)?;
+            scores.push(cell.score?);
+            complete &= cell.is_complete();
+        }
+        let score = match <&[f64; 16]>::try_from(scores.as_slice()) {
+            Ok(sixteen) => sixteen_task_average(sixteen),
+            Err(_) if scores.is_empty() => return None,
+            Err(_) => round_2(scores.iter().fold(0.0, |sum, score| sum + score) / scores.len() as f64),
+        };
+        Some((score, complete))
+    }
+
+    fn fill_averages(&mut self, options: &ReportOptions) {
+        let rows: BTreeSet<(String, Option<String>)> = self
+            .cells
+            .keys()
+            .map(|(label, budget, _)| (label.clone(), budget.clone()))
+            .collect();
+        let tasks = self.averaged_tasks();
+        let averages = rows
+            .into_iter()
+            .filter_map(|row| {
+                let (score, complete) = self.mean_score(&row.0, row.1.as_deref(), &tasks)?;
+                let points: Vec<Vec<f64>> = tasks
+                    .iter()
+                    .filter_map(|task| self.cell(&row.0, row.1.as_deref(), &task.name))
+                    .map(|cell| cell.scores.iter().map(|(_, score)| 100.0 * score).collect())
+                    .collect();
+                let average = RowAverage {
+                    score,
+                    interval: stats::mean_interval(&points, options),
+                    complete,
+                };
+                Some((row, average))
+            })
+            .collect();
+        self.averages = averages;
+    }
+
+    /// Categories in task order with their tasks.
+    pub(crate) fn categories(&self) -> Vec<(&str, Vec<&GroupTask>)> {
+        let mut categories: Vec<(&str, Vec<&GroupTask>)> = Vec::new();
+        for task in &self.tasks {
+            match categories.iter_mut().find(|(name, _)| *name == task.category) {
+                Some((_, tasks)) => tasks.push(task),
+                None => categories.push((&task.category, vec![task])),
+            }
+        }
+        categories
+    }
+
+    /// `full` where it was run.
+    pub(crate) fn full_label(&self) -> Option<&str> {
+        self.methods
+            .iter()
+            .find(|label| {
+                self.cells.iter().any(|((known, budget, _), cell)| {
+                    known == *label && budget.is_none() && cell.cell.method.name == FULL
+                })
+            })
+            .map(String::as_str)
+    }
+
+    /// Label that differences are measured against: the caller's choice where the group has it, else `full`.
+    pub(crate) fn baseline(&self, options: &ReportOptions) -> Option<String> {
+        let chosen = options.baseline.as_deref();
+        self.methods
+            .iter()
+            .map(String::as_str)
+            .find(|label| Some(*label) == chosen)
+            .or_else(|| self.full_label())
+            .map(str::to_owned)
+    }
+
+    /// One line that says what the group is.
+    pub(crate) fn title(&self) -> String {
+        let mut title = format!("{}, query {}", self.model, query_name(self.query));
+        if !self.protocol_note.is_empty() {
+            title.push_str(", ");
+            title.push_str(&self.protocol_note);
+        }
+        title
+    }
+}
+
+pub(crate) fn query_name(query: Query) -> &'static str {
+    match query {
+        Query::Aware => "aware",
+        Query::Agnostic => "agnostic",
+    }
+}
+
+/// Splits results into groups, in the order of model name, query mode and protocol.
+pub(crate) fn groups(results: &Results, options: &ReportOptions) -> Vec<Group> {
+    let cells: Vec<&Cell> = results.cells.iter().map(|data| &data.cell).collect();
+    let mut parts: BTreeMap<(String, Query, String), Vec<&CellSamples>> = BTreeMap::new();
+    for (data, protocol) in results.cells.iter().zip(table_protocols(&cells)) {
+        let cell = &data.cell;
+        parts
+            .entry((cell.model.clone(), cell.query, protocol))
+            .or_default()
+            .push(data);
+    }
+    let order = method_order(&results.manifests);
+    let keys: Vec<&(String, Query, String)> = parts.keys().collect();
+    let mut used = BTreeSet::new();
+    parts
+        .iter()
+        .map(|(key, cells)| {
+            let siblings: Vec<&str> = keys
+                .iter()
+                .filter(|other| other.0 == key.0 && other.1 == key.1)
+                .map(|other| other.2.as_str())
+                .collect();
+            let protocol_note = note(&key.2, &siblings);
+            let base = slug(&format!("{}-{}", key.0, query_name(key.1)));
+            let mut name = base.clone();
+            let mut number = 2;
+            while !used.insert(name.clone()) {
+                name = format!("{base}-{number}");
+                number += 1;
+            }
+            build(key, protocol_note, name, cells, &order, options)
+        })
+        .collect()
+}
+
+fn build(
+    key: &(String, Query, String),
+    protocol_note: String,
+    slug: String,
+    cells: &[&CellSamples],
+    order: &[String],
+    options: &ReportOptions,
+) -> Group {
+    let mut warnings = Vec::new();
+    let labels = unique_labels(cells, &mut warnings);
+    let mut expected: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for data in cells {
+        let ids = expected.entry(&data.cell.task).or_default();
+        ids.extend(data.samples.iter().map(|sample| sample.record.sample.as_str()));
+    }
+    let tasks = order_tasks(expected.keys().copied(), options);
+    let mut summaries = BTreeMap::new();
+    for (data, label) in cells.iter().zip(&labels) {
+        let cell = &data.cell;
+        let category = tasks
+            .iter()
+            .find(|task| task.name == cell.task)
+            .map_or_else(|| OTHER_CATEGORY.to_owned(), |task| task.category.clone());
+        let count = expected.get(cell.task.as_str()).map_or(0, BTreeSet::len);
+        let summary = CellSummary::new(data, label.clone(), category, count, options);
+        summaries.insert(
+            (label.clone(), cell.budget.clone(), cell.task.clone()),
+            summary,
+        );
+    }
+    let mut budgets: Vec<Budget> = Vec::new();
+    for budget in cells.iter().filter_map(|data| data.cell.budget.as_deref()) {
+        if !budgets.iter().any(|known| known.text == budget) {
+            budgets.push(Budget::parse(budget));
+        }
+    }
+    budgets.sort_by(Budget::order);
+    let mut group = Group {
+        model: key.0.clone(),
+        query: key.1,
+        slug,
+        protocol_note,
+        tasks,
+        methods: order_labels(cells, &labels, order),
+        budgets,
+        cells: summaries,
+        averages: BTreeMap::new(),
+        warnings,
+    };
+    fill_percent_of_full(&mut group);
+    group.fill_averages(options);
+    let state = crate::state::warnings(&group);
+    group.warnings.extend(state);
+    group
+}
+
+/// Labels, made distinct where two settings of a method carry the same one.
+fn unique_labels(cells: &[&CellSamples], warnings: &mut Vec<String>) -> Vec<String> {
+    let mut settings: BTreeMap<&str, Vec<(String, String)>> = BTreeMap::new();
+    let mut labels = Vec::new();
+    for data in cells {
+        let method = &data.cell.method;
+        let identity = (method.name.clone(), method.params.to_string());
+        let known = settings.entry(&method.label).or_default();
+        let number = match known.iter().position(|other| *other == identity) {
+            Some(position) => position + 1,
+            None => {
+                known.push(identity);
+                if known.len() > 1 {
+                    warnings.push(format!(
+                        "two settings are labelled `{}`; the one with {} is shown as `{} #{}`",
+                        method.label,
+                        method.params,
+                        method.label,
+                        known.len()
+                    ));
+                }
+                known.len()
+            }
+        };
+        labels.push(if number == 1 {
+            method.label.clone()
+        } else {
+            format!("{} #{number}", method.label)
+        });
+    }
+    labels
+}
+
+fn order_tasks<'a>(names: impl Iterator<Item = &'a str>, options: &ReportOptions) -> Vec<GroupTask> {
+    let mut tasks: Vec<(usize, GroupTask)> = names
+        .map(|name| {
+            let position = options.tasks.iter().position(|task| task.name == name);
+            let known = position.map(|position| &options.tasks[position]);
+            (
+                position.unwrap_or(usize::MAX),
+                GroupTask {
+                    name: name.to_owned(),
+                    category: known.map_or(OTHER_CATEGORY.to_owned(), |task| task.category.clone()),
+                    in_average: known.is_some_and(|task| task.in_average),
+                },
+            )
+        })
+        .collect();
+    // Categories must stay together even where the caller's list mixes them.
+    let first_of = |category: &str| {
+        options
+            .tasks
+            .iter()
+            .position(|task| task.category == category)
+            .unwrap_or(usize::MAX)
+    };
+    tasks.sort_by(|left, right| {
+        (first_of(&left.1.category), left.0, &left.1.name)
+            .cmp(&(first_of(&right.1.category), right.0, &right.1.name))
+    });
+    tasks.into_iter().map(|(_, task)| task).collect()
+}
+
+/// Names of methods in the order in which the manifests' specs list them.
+fn method_order(manifests: &[Value]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for manifest in manifests {
+        let listed = ["spec", "resolved_spec"]
+            .iter()
+            .filter_map(|key| manifest.get(key))
+            .filter_map(|spec| spec.get("methods"))
+            .filter_map(Value::as_array)
+            .flatten();
+        for method in listed {
+            let name = method.as_str().or_else(|| method.get("name")?.as_str());
+            if let Some(name) = name
+                && !names.iter().any(|known| known == name)
+            {
+                names.push(name.to_owned());
+            }
+        }
+    }
+    names
+}
+
+fn order_labels(cells: &[&CellSamples], labels: &[String], order: &[String]) -> Vec<String> {
+    let mut rows: Vec<(bool, usize, &str, Vec<LabelPart>, &String)> = Vec::new();
+    for (data, label) in cells.iter().zip(labels) {
+        if rows.iter().any(|row| row.4 == label) {
+            continue;
+        }
+        let name = &data.cell.method.name;
+        let position = order.iter().position(|known| known == name);
+        rows.push((
+            name != FULL,
+            position.unwrap_or(usize::MAX),
+            name,
+            label_parts(label),
+            label,
+        ));
+    }
+    rows.sort();
+    rows.into_iter().map(|row| row.4.clone()).collect()
+}
+
+/// Digits compare as numbers, so that `r=10` comes after `r=2`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum LabelPart {
+    Number(u64),
+    Text(String),
+}
+
+fn label_parts(label: &str) -> Vec<LabelPart> {
+    let mut parts = Vec::new();
+    let mut text = String::new();
+    let mut digits = String::new();
+    for character in label.chars().chain(std::iter::once('\0')) {
+        if character.is_ascii_digit() {
+            if !text.is_empty() {
+                parts.push(LabelPart::Text(std::mem::take(&mut text)));
+            }
+            digits.push(character);
+            continue;
+        }
+        if !digits.is_empty() {
+            parts.push(match digits.parse() {
+                Ok(number) => LabelPart::Number(number),
+                Err(_) => LabelPart::Text(digits.clone()),
+            });
+            digits.clear();
+        }
+        text.push(character);
+    }
+    parts
+}
+
+fn fill_percent_of_full(group: &mut Group) {
+    let Some(full) = group.full_label().map(str::to_owned) else {
+        return;
+    };
+    let scores: BTreeMap<String, f64> = group
+        .tasks
+        .iter()
+        .filter_map(|task| {
+            let score = group.cell(&full, None, &task.name)?.score?;
+            Some((task.name.clone(), score))
+        })
+        .collect();
+    for ((_, _, task), cell) in &mut group.cells {
+        if let (Some(score), Some(full)) = (cell.score, scores.get(task))
+            && *full > 0.0
+        {
+            cell.score_percent_of_full = Some(100.0 * score / full);
+        }
+    }
+}
+

@@ -1,0 +1,49 @@
+//! Reports of RippleKV: stored records in; tables, figures and comparisons out. Reads results, never writes them.
+//!
+//! ```no_run
+//! use std::path::{Path, PathBuf};
+//! use ripplekv_report::{ReportOptions, write_report};
+//!
+//! let folders = [PathBuf::from("results/quickstart")];
+//! let summary = write_report(&folders, Path::new("reports/quickstart"), &ReportOptions::default())?;
+//! println!("{}", summary.terminal);
+//! # Ok::<(), ripplekv_report::ReportError>(())
+//! ```
+//!
+//! What is where:
+//! - [`read_results`]: the union of results folders, with everything unsound named and left out;
+//! - [`write_report`]: frames, tables, figures and `report.md`;
+//! - [`compare`]: two selections, paired by sample, in words;
+//! - [`CELL_COLUMNS`], [`SAMPLE_COLUMNS`]: the stable columns of `cells.csv` and `samples.csv`.
+//!
+//! To add a table, do: one file in `src/tables/`, one line in [`TABLES`].
+//! To add a figure, do: one file in `src/figures/`, one line in [`FIGURES`].
+//! To add a table format, do: one file in `src/render/`, one line in `write_tables` of `src/report.rs`.
+
+mod budget;
+mod compare;
+mod error;
+mod figures;
+mod files;
+mod frames;
+mod group;
+mod options;
+mod pairing;
+mod protocol;
+mod read;
+mod render;
+mod report;
+mod state;
+mod stats;
+mod summary;
+mod tables;
+
+pub use compare::{Comparison, Selection, TaskComparison, compare};
+pub use error::ReportError;
+pub use figures::{FIGURES, FigureInfo};
+pub use frames::{CELL_COLUMNS, ColumnInfo, SAMPLE_COLUMNS};
+pub use options::{ReportOptions, TaskLabel};
+pub use read::{CellSamples, Results, Sample, read_results};
+pub use report::{ReportSummary, SummaryRow, write_report};
+pub use stats::Interval;
+pub use tables::{TABLES, TableInfo};

@@ -1,0 +1,109 @@
+//! Pairs two rows by sample inside each task, and says what the pairs show.
+//! Only samples that both rows scored count; tasks weigh the same, as in the average (Miller, arXiv 2411.00640, on pairing).
+
+use crate::options::ReportOptions;
+use crate::stats::{self, Interval};
+use crate::summary::CellSummary;
+
+/// From this score on a sample counts as correct when answers that flip are counted.
+pub(crate) const CORRECT_FROM: f64 = 0.5;
+
+/// One task of both rows, in points; same length, same samples.
+pub(crate) struct TaskPairs {
+    pub(crate) task: String,
+    pub(crate) left: Vec<f64>,
+    pub(crate) right: Vec<f64>,
+}
+
+impl TaskPairs {
+    /// `None` where the two cells share no sample.
+    pub(crate) fn new(left: &CellSummary, right: &CellSummary) -> Option<TaskPairs> {
+        let known: std::collections::BTreeMap<&str, f64> = right
+            .scores
+            .iter()
+            .map(|(sample, score)| (sample.as_str(), *score))
+            .collect();
+        let pairs: Vec<(f64, f64)> = left
+            .scores
+            .iter()
+            .filter_map(|(sample, score)| Some((100.0 * score, 100.0 * known.get(sample.as_str())?)))
+            .collect();
+        (!pairs.is_empty()).then(|| TaskPairs {
+            task: left.cell.task.clone(),
+            left: pairs.iter().map(|pair| pair.0).collect(),
+            right: pairs.iter().map(|pair| pair.1).collect(),
+        })
+    }
+
+    /// Mean of left minus right.
+    pub(crate) fn difference(&self) -> f64 {
+        let differences = self.left.iter().zip(&self.right).map(|(left, right)| left - right);
+        differences.sum::<f64>() / self.left.len() as f64
+    }
+}
+
+/// What the pairs show about left minus right, in points.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Difference {
+    pub(crate) mean: f64,
+    /// `None` where a task has fewer than two pairs.
+    pub(crate) interval: Option<Interval>,
+    pub(crate) p_value: f64,
+    pub(crate) wins: usize,
+    pub(crate) ties: usize,
+    pub(crate) losses: usize,
+    pub(crate) pairs: usize,
+    /// Right was correct, left is not.
+    pub(crate) lost_answers: usize,
+    /// Right was not correct, left is.
+    pub(crate) won_answers: usize,
+    /// Task with the smallest difference.
+    pub(crate) worst_task: Option<(String, f64)>,
+    /// Smallest and greatest mean when one task is left out; `None` with a single task.
+    pub(crate) leave_one_out: Option<(f64, f64)>,
+}
+
+pub(crate) fn difference(tasks: &[TaskPairs], options: &ReportOptions) -> Option<Difference> {
+    let left: Vec<Vec<f64>> = tasks.iter().map(|task| task.left.clone()).collect();
+    let right: Vec<Vec<f64>> = tasks.iter().map(|task| task.right.clone()).collect();
+    let paired = stats::paired(&left, &right, options)?;
+    let enough = left.iter().all(|values| values.len() > 1);
+    let means: Vec<f64> = tasks.iter().map(TaskPairs::difference).collect();
+    let total: f64 = means.iter().sum();
+    let without = means
+        .iter()
+        .map(|mean| (total - mean) / (means.len() as f64 - 1.0));
+    let leave_one_out = (means.len() > 1).then(|| {
+        without.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), mean| {
+            (low.min(mean), high.max(mean))
+        })
+    });
+    let flips = |from: fn(&TaskPairs) -> &Vec<f64>, to: fn(&TaskPairs) -> &Vec<f64>| {
+        let pairs = tasks.iter().flat_map(|task| from(task).iter().zip(to(task)));
+        pairs
+            .filter(|(from, to)| {
+                **from >= 100.0 * CORRECT_FROM && **to < 100.0 * CORRECT_FROM
+            })
+            .count()
+    };
+    Some(Difference {
+        mean: paired.difference.estimate,
+        interval: enough.then_some(Interval {
+            low: paired.difference.low,
+            high: paired.difference.high,
+        }),
+        p_value: paired.p_value,
+        wins: paired.wins,
+        ties: paired.ties,
+        losses: paired.losses,
+        pairs: left.iter().map(Vec::len).sum(),
+        lost_answers: flips(|task| &task.right, |task| &task.left),
+        won_answers: flips(|task| &task.left, |task| &task.right),
+        worst_task: tasks
+            .iter()
+            .zip(&means)
+            .min_by(|left, right| left.1.total_cmp(right.1))
+            .map(|(task, mean)| (task.task.clone(), *mean)),
+        leave_one_out,
+    })
+}

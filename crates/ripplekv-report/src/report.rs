@@ -1,0 +1,265 @@
+//! Writes a whole report: frames, tables, figures and the `report.md` that holds them together.
+//! The same results give the same files, byte for byte: nothing in them tells when or where they were made.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::ReportError;
+use crate::figures::{self, FIGURES, Figure};
+use crate::files::Output;
+use crate::frames;
+use crate::group::{Group, groups, query_name};
+use crate::options::ReportOptions;
+use crate::read::read_results;
+use crate::render;
+use crate::summary::mean;
+use crate::tables::TABLES;
+
+/// Most warnings shown; the rest are counted.
+const WARNINGS_SHOWN: usize = 25;
+
+/// What a report came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReportSummary {
+    /// The main tables, for a terminal.
+    pub terminal: String,
+    /// What a reader must know first, in order of importance within each source.
+    pub warnings: Vec<String>,
+    /// Files that were written, in order; the first is `report.md`.
+    pub files: Vec<PathBuf>,
+    /// One row a line of the main tables, for `--json`.
+    pub rows: Vec<SummaryRow>,
+}
+
+/// One row of a main table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SummaryRow {
+    /// Table it stands in.
+    pub table: String,
+    /// Model.
+    pub model: String,
+    /// Query mode.
+    pub query: &'static str,
+    /// Label of the method.
+    pub method: String,
+    /// Budget; `None` for methods without one.
+    pub budget: Option<String>,
+    /// Score of each task, 0 to 100.
+    pub tasks: BTreeMap<String, f64>,
+    /// Average over the averaged tasks; `None` where one has no score.
+    pub average: Option<f64>,
+    /// How many tasks the average is over.
+    pub averaged_tasks: usize,
+    /// Lower end of the average's 95% interval.
+    pub ci_low: Option<f64>,
+    /// Upper end of the average's 95% interval.
+    pub ci_high: Option<f64>,
+    /// Scored samples.
+    pub n: usize,
+    /// Samples there should be.
+    pub expected: usize,
+    /// Failed samples.
+    pub failed: usize,
+    /// Prompts that were too short for the budget.
+    pub short_prompts: usize,
+    /// Kept entries per layer and KV head, mean over tasks.
+    pub kept_entries: Option<f64>,
+    /// Bytes of the compressed cache, mean over tasks.
+    pub cache_bytes: Option<f64>,
+}
+
+/// Reads results folders and writes a report into `out`.
+///
+/// Unsound parts of the results are left out and named in the warnings, at the top of `report.md`.
+///
+/// # Errors
+/// When a folder does not exist or a file cannot be written.
+pub fn write_report(
+    folders: &[PathBuf],
+    out: &Path,
+    options: &ReportOptions,
+) -> Result<ReportSummary, ReportError> {
+    let results = read_results(folders)?;
+    let groups = groups(&results, options);
+    let warnings = all_warnings(&results.warnings, &groups);
+
+    let mut output = Output::new(out);
+    let mut page = String::from("# Report\n");
+    push_warnings(&mut page, &warnings);
+    let mut terminal = Vec::new();
+    for group in &groups {
+        page.push_str(&format!(
+            "\n## {}\n",
+            render::escape_markdown(&group.title())
+        ));
+        write_tables(group, options, &mut output, &mut page, &mut terminal)?;
+        write_figures(group, options, &mut output, &mut page)?;
+    }
+    if terminal.is_empty() {
+        let nothing = "No cell has a scored sample yet, so there is no table.";
+        page.push_str(&format!("\n{nothing}\n"));
+        terminal.push(format!("{nothing}\n"));
+    }
+    let cells = frames::cells_frame(&groups)?;
+    output.write("cells.csv", &frames::csv_bytes("cells.csv", &cells)?)?;
+    let samples = frames::samples_frame(&groups, &results.cells)?;
+    output.write("samples.csv", &frames::csv_bytes("samples.csv", &samples)?)?;
+    push_columns(&mut page);
+    output.write("report.md", page.as_bytes())?;
+
+    let mut files = output.into_written();
+    files.rotate_right(1);
+    Ok(ReportSummary {
+        terminal: terminal.join("\n"),
+        warnings,
+        files,
+        rows: groups.iter().flat_map(summary_rows).collect(),
+    })
+}
+
+fn all_warnings(reading: &[String], groups: &[Group]) -> Vec<String> {
+    let mut warnings = reading.to_vec();
+    let apart = groups.iter().filter(|group| !group.protocol_note.is_empty());
+    if apart.count() > 0 {
+        warnings.push(
+            "the results hold cells of several protocols; each protocol has tables of its own"
+                .to_owned(),
+        );
+    }
+    for group in groups {
+        // With one group the name of the group says nothing new.
+        let warned = group.warnings.iter().map(|warning| match groups.len() {
+            1 => warning.clone(),
+            _ => format!("{}: {warning}", group.title()),
+        });
+        warnings.extend(warned);
+    }
+    warnings
+}
+
+fn push_warnings(page: &mut String, warnings: &[String]) {
+    if warnings.is_empty() {
+        return;
+    }
+    page.push_str("\n**Before you read the numbers:**\n\n");
+    for warning in warnings.iter().take(WARNINGS_SHOWN) {
+        page.push_str(&format!("- {}\n", render::escape_markdown(warning)));
+    }
+    if warnings.len() > WARNINGS_SHOWN {
+        page.push_str(&format!(
+            "- and {} more of this kind\n",
+            warnings.len() - WARNINGS_SHOWN
+        ));
+    }
+}
+
+fn write_tables(
+    group: &Group,
+    options: &ReportOptions,
+    output: &mut Output,
+    page: &mut String,
+    terminal: &mut Vec<String>,
+) -> Result<(), ReportError> {
+    for info in TABLES {
+        let Some(table) = (info.build)(group, options) else {
+            continue;
+        };
+        let name = format!("{}/{}", group.slug, info.name);
+        let markdown = render::markdown(&table);
+        page.push_str(&format!(
+            "\n### {}\n\n{markdown}\nAs [CSV]({name}.csv), [LaTeX]({name}.tex).\n",
+            render::escape_markdown(&table.title)
+        ));
+        output.write(&format!("{name}.md"), markdown.as_bytes())?;
+        output.write(&format!("{name}.csv"), &render::csv_bytes(&name, &table)?)?;
+        let latex = render::latex(&format!("{}-{}", group.slug, info.name), &table);
+        output.write(&format!("{name}.tex"), latex.as_bytes())?;
+        if info.name == TABLES[0].name {
+            terminal.push(render::terminal(&table, options.terminal_width));
+        }
+    }
+    Ok(())
+}
+
+fn write_figures(
+    group: &Group,
+    options: &ReportOptions,
+    output: &mut Output,
+    page: &mut String,
+) -> Result<(), ReportError> {
+    for info in FIGURES {
+        for figure in (info.build)(group, options) {
+            let mut name = format!("{}/{}", group.slug, info.name);
+            if !figure.part.is_empty() {
+                name = format!("{name}-{}", figure.part);
+            }
+            write_figure(&name, &figure, output)?;
+            page.push_str(&format!(
+                "\n![{}]({name}.svg)\n\nAs [PNG]({name}.png), [data]({name}.csv).\n",
+                render::escape_markdown(&figure.description)
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn write_figure(name: &str, figure: &Figure, output: &mut Output) -> Result<(), ReportError> {
+    let failed = |message| ReportError::Draw {
+        figure: name.to_owned(),
+        message,
+    };
+    let svg = figures::svg(&figure.scene).map_err(failed)?;
+    output.write(&format!("{name}.svg"), svg.as_bytes())?;
+    output.write_by(&format!("{name}.png"), |path| {
+        figures::png(&figure.scene, path).map_err(failed)
+    })?;
+    let mut rows = vec![figure.data.header.iter().map(ToString::to_string).collect()];
+    rows.extend(figure.data.rows.iter().cloned());
+    output.write(&format!("{name}.csv"), &render::csv_rows(name, &rows)?)
+}
+
+fn push_columns(page: &mut String) {
+    page.push_str("\n## Data\n\n[cells.csv](cells.csv), one row a cell:\n\n");
+    for column in frames::CELL_COLUMNS {
+        page.push_str(&format!("- `{}`: {}\n", column.name, column.about));
+    }
+    page.push_str("\n[samples.csv](samples.csv), one row a record:\n\n");
+    for column in frames::SAMPLE_COLUMNS {
+        page.push_str(&format!("- `{}`: {}\n", column.name, column.about));
+    }
+}
+
+fn summary_rows(group: &Group) -> Vec<SummaryRow> {
+    let mut rows = Vec::new();
+    for budget in group.rows_of_budgets() {
+        for label in group.methods_at(budget) {
+            let cells = group.row(label, budget);
+            let average = group.average(label, budget);
+            let interval = average.and_then(|average| average.interval);
+            rows.push(SummaryRow {
+                table: group.slug.clone(),
+                model: group.model.clone(),
+                query: query_name(group.query),
+                method: label.to_owned(),
+                budget: budget.map(str::to_owned),
+                tasks: cells
+                    .iter()
+                    .filter_map(|cell| Some((cell.cell.task.clone(), cell.score?)))
+                    .collect(),
+                average: average.map(|average| average.score),
+                averaged_tasks: group.averaged_tasks().len(),
+                ci_low: interval.map(|ends| ends.low),
+                ci_high: interval.map(|ends| ends.high),
+                n: cells.iter().map(|cell| cell.scored).sum(),
+                expected: group.expected_samples(),
+                failed: cells.iter().map(|cell| cell.failed).sum(),
+                short_prompts: cells.iter().map(|cell| cell.short_prompts).sum(),
+                kept_entries: mean(cells.iter().filter_map(|cell| cell.kept_entries)),
+                cache_bytes: mean(cells.iter().filter_map(|cell| cell.cache_bytes)),
+            });
+        }
+    }
+    rows
+}

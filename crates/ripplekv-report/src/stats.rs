@@ -1,0 +1,103 @@
+//! The statistics of a report, all from `ripplekv_metrics::statistics`; here stand only the choices: 95%, strata are tasks.
+//! No interval is given where a task has fewer than two samples: a bootstrap of one sample has no width.
+
+use ripplekv_metrics::statistics::{Bootstrap, PairedComparison, compare_paired};
+
+use crate::options::ReportOptions;
+
+/// Ends of a 95% interval.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+fn bootstrap(options: &ReportOptions) -> Bootstrap {
+    Bootstrap {
+        resamples: options.bootstrap_resamples,
+        confidence: 0.95,
+        seed: options.seed,
+    }
+}
+
+/// Interval of the mean of the groups' means, resampled inside each group.
+pub(crate) fn mean_interval(groups: &[Vec<f64>], options: &ReportOptions) -> Option<Interval> {
+    if groups.is_empty() || groups.iter().any(|values| values.len() < 2) {
+        return None;
+    }
+    let strata: Vec<&[f64]> = groups.iter().map(Vec::as_slice).collect();
+    let interval = bootstrap(options).mean(&strata).ok()?;
+    Some(Interval {
+        low: interval.low,
+        high: interval.high,
+    })
+}
+
+/// Standard error of a mean; `None` below two values.
+pub(crate) fn standard_error(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((squares / (count - 1.0) / count).sqrt())
+}
+
+/// First side minus second side, paired within each group; `None` where nothing pairs up.
+pub(crate) fn paired(
+    left: &[Vec<f64>],
+    right: &[Vec<f64>],
+    options: &ReportOptions,
+) -> Option<PairedComparison> {
+    let left: Vec<&[f64]> = left.iter().map(Vec::as_slice).collect();
+    let right: Vec<&[f64]> = right.iter().map(Vec::as_slice).collect();
+    compare_paired(&left, &right, &bootstrap(options)).ok()
+}
+
+/// Holm's step-down correction of p values, in the order given (Holm 1979).
+pub(crate) fn holm(p_values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|left, right| p_values[*left].total_cmp(&p_values[*right]));
+    let mut adjusted = vec![0.0; p_values.len()];
+    let mut floor: f64 = 0.0;
+    for (rank, index) in order.into_iter().enumerate() {
+        let tests_left = (p_values.len() - rank) as f64;
+        floor = floor.max((p_values[index] * tests_left).min(1.0));
+        adjusted[index] = floor;
+    }
+    adjusted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_error_is_the_textbook_one() {
+        // Sample variance of 2, 4, 4, 6 is 8/3.
+        let error = standard_error(&[2.0, 4.0, 4.0, 6.0]).unwrap();
+        assert!((error - (8.0_f64 / 3.0 / 4.0).sqrt()).abs() < 1e-12);
+        assert_eq!(standard_error(&[1.0]), None);
+    }
+
+    #[test]
+    fn holm_steps_down_and_keeps_order() {
+        // Worked by hand: 0.01*3, max(0.03, 0.03*2), max(0.06, 0.04*1).
+        let adjusted = holm(&[0.04, 0.01, 0.03]);
+        let expected = [0.06, 0.03, 0.06];
+        for (value, right) in adjusted.iter().zip(expected) {
+            assert!((value - right).abs() < 1e-12, "{adjusted:?}");
+        }
+        assert_eq!(holm(&[0.9, 0.8]), vec![1.0, 1.0]);
+    }
+
+    #[test]
+    fn one_sample_has_no_interval() {
+        let options = ReportOptions::default();
+        assert_eq!(mean_interval(&[vec![50.0]], &options), None);
+        assert!(mean_interval(&[vec![50.0, 70.0]], &options).is_some());
+    }
+}

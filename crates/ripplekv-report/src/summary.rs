@@ -1,0 +1,149 @@
+//! One cell in numbers: its LongBench score with an interval, what it kept, what it cost.
+//! Scores round the way LongBench's `eval.py` does (`ripplekv_metrics::task_score`).
+
+use ripplekv_metrics::task_score;
+use ripplekv_runner::cell::Cell;
+
+use crate::options::ReportOptions;
+use crate::read::{CellSamples, Sample};
+use crate::stats::{self, Interval};
+
+/// Numbers of one cell.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CellSummary {
+    /// The cell.
+    pub(crate) cell: Cell,
+    /// Label in tables, unique within its group.
+    pub(crate) label: String,
+    /// Category of its task.
+    pub(crate) category: String,
+    /// Samples that any cell of the group has for this task.
+    pub(crate) expected: usize,
+    /// Scored samples.
+    pub(crate) scored: usize,
+    /// Failed samples.
+    pub(crate) failed: usize,
+    /// 100 times the mean score, two decimals; `None` without a scored sample.
+    pub(crate) score: Option<f64>,
+    /// Standard error of the score, in points.
+    pub(crate) standard_error: Option<f64>,
+    /// 95% bootstrap interval of the score, in points.
+    pub(crate) interval: Option<Interval>,
+    /// Mean kept prompt entries per layer and KV head.
+    pub(crate) kept_entries: Option<f64>,
+    /// Mean share of the prompt's entries that was kept, in percent.
+    pub(crate) kept_percent: Option<f64>,
+    /// Mean bytes of the compressed cache.
+    pub(crate) cache_bytes: Option<f64>,
+    /// Score as a percentage of the full cache's score on the same task; filled in by the group.
+    pub(crate) score_percent_of_full: Option<f64>,
+    /// Mean prompt tokens.
+    pub(crate) prompt_tokens: Option<f64>,
+    /// Mean generated tokens.
+    pub(crate) output_tokens: Option<f64>,
+    /// Mean milliseconds of the shared prefill.
+    pub(crate) prefill_ms: Option<f64>,
+    /// Mean milliseconds to select and gather.
+    pub(crate) compress_ms: Option<f64>,
+    /// Mean milliseconds to decode.
+    pub(crate) decode_ms: Option<f64>,
+    /// Greatest peak of resident memory, in bytes.
+    pub(crate) peak_rss_bytes: Option<u64>,
+    /// Samples whose budget was below the must-keep set.
+    pub(crate) short_prompts: usize,
+    /// Samples that carry a warning.
+    pub(crate) with_warnings: usize,
+    /// (sample id, score in 0..=1) in file order: what paired comparisons work on.
+    pub(crate) scores: Vec<(String, f64)>,
+}
+
+impl CellSummary {
+    /// True when every sample that the group has for the task was scored.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.scored > 0 && self.scored >= self.expected
+    }
+
+    pub(crate) fn new(
+        data: &CellSamples,
+        label: String,
+        category: String,
+        expected: usize,
+        options: &ReportOptions,
+    ) -> CellSummary {
+        let samples = &data.samples;
+        let scores: Vec<(String, f64)> = samples
+            .iter()
+            .filter_map(|sample| {
+                let record = &sample.record;
+                record.score.map(|score| (record.sample.clone(), score))
+            })
+            .collect();
+        let values: Vec<f64> = scores.iter().map(|(_, score)| *score).collect();
+        let points: Vec<f64> = values.iter().map(|score| 100.0 * score).collect();
+        // What was kept and what it cost is measured on the samples that ran.
+        let ran: Vec<&Sample> = samples
+            .iter()
+            .filter(|sample| sample.record.error.is_none())
+            .collect();
+        let over = |value: fn(&Sample) -> Option<f64>| {
+            mean(ran.iter().filter_map(|sample| value(sample)))
+        };
+        CellSummary {
+            cell: data.cell.clone(),
+            label,
+            category,
+            expected,
+            scored: scores.len(),
+            failed: samples.len() - scores.len(),
+            score: task_score(&values),
+            standard_error: stats::standard_error(&points),
+            interval: stats::mean_interval(&[points], options),
+            kept_entries: over(kept_entries),
+            kept_percent: over(kept_percent),
+            cache_bytes: over(|sample| Some(sample.record.cache_bytes as f64)),
+            score_percent_of_full: None,
+            prompt_tokens: over(|sample| Some(sample.record.prompt_tokens as f64)),
+            output_tokens: over(|sample| Some(sample.record.output_tokens as f64)),
+            prefill_ms: over(|sample| sample.timing.as_ref().map(|timing| timing.prefill_ms)),
+            compress_ms: over(|sample| sample.timing.as_ref().map(|timing| timing.compress_ms)),
+            decode_ms: over(|sample| sample.timing.as_ref().map(|timing| timing.decode_ms)),
+            peak_rss_bytes: ran
+                .iter()
+                .filter_map(|sample| sample.timing.as_ref().map(|timing| timing.peak_rss_bytes))
+                .max(),
+            short_prompts: samples
+                .iter()
+                .filter(|sample| sample.record.short_prompt)
+                .count(),
+            with_warnings: samples
+                .iter()
+                .filter(|sample| !sample.record.warnings.is_empty())
+                .count(),
+            scores,
+        }
+    }
+}
+
+/// Mean over layers of the kept entries per KV head.
+pub(crate) fn kept_entries(sample: &Sample) -> Option<f64> {
+    let layers = &sample.record.kept_per_layer;
+    let total: u64 = layers.iter().map(|kept| u64::from(*kept)).sum();
+    (!layers.is_empty()).then(|| total as f64 / layers.len() as f64)
+}
+
+fn kept_percent(sample: &Sample) -> Option<f64> {
+    let tokens = sample.record.prompt_tokens;
+    kept_entries(sample)
+        .filter(|_| tokens > 0)
+        .map(|kept| 100.0 * kept / tokens as f64)
+}
+
+/// Plain mean in the order given; `None` of nothing.
+pub(crate) fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let (mut total, mut count) = (0.0, 0_usize);
+    for value in values {
+        total += value;
+        count += 1;
+    }
+    (count > 0).then(|| total / count as f64)
+}

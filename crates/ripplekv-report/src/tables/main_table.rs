@@ -1,0 +1,137 @@
+//! The main table in the layout of KV-cache papers: blocks by budget, rows by method, tasks grouped by category.
+//! `full` (and any other method without a budget) stands once, above all blocks.
+
+use crate::group::Group;
+use crate::options::ReportOptions;
+use crate::summary::{CellSummary, mean};
+use crate::tables::{Block, Column, Mark, Table, Value};
+
+pub(super) fn build(group: &Group, _options: &ReportOptions) -> Option<Table> {
+    if !group.cells.values().any(|cell| cell.scored > 0) {
+        return None;
+    }
+    let mut columns = vec![Column::label("budget"), Column::label("method")];
+    for (category, tasks) in group.categories() {
+        for task in &tasks {
+            columns.push(Column {
+                group: category.to_owned(),
+                detail: true,
+                ..Column::ranked(&task.name)
+            });
+        }
+        if tasks.len() > 1 {
+            columns.push(Column {
+                group: category.to_owned(),
+                ..Column::ranked("mean")
+            });
+        }
+    }
+    columns.push(Column::ranked(&group.average_title()));
+    columns.push(Column::interval("95% interval"));
+    columns.push(Column::number("n"));
+    columns.push(Column::number("kept entries"));
+    columns.push(Column::number("bytes"));
+
+    let blocks: Vec<Block> = group
+        .rows_of_budgets()
+        .map(|budget| Block {
+            name: budget.unwrap_or_default().to_owned(),
+            rows: group
+                .methods_at(budget)
+                .into_iter()
+                .map(|label| row(group, label, budget))
+                .collect(),
+        })
+        .filter(|block| !block.rows.is_empty())
+        .collect();
+    let mut table = Table {
+        title: format!("Score by method and budget: {}", group.title()),
+        columns,
+        blocks,
+        notes: notes(group),
+    };
+    table.rank();
+    Some(table)
+}
+
+fn row(group: &Group, label: &str, budget: Option<&str>) -> Vec<Value> {
+    let mut values = vec![
+        Value::Text(budget.unwrap_or("-").to_owned()),
+        Value::Text(label.to_owned()),
+    ];
+    for (_, tasks) in group.categories() {
+        for task in &tasks {
+            values.push(task_value(group.cell(label, budget, &task.name)));
+        }
+        if tasks.len() > 1 {
+            values.push(mean_value(group.mean_score(label, budget, &tasks)));
+        }
+    }
+    let average = group.average(label, budget);
+    values.push(mean_value(average.map(|average| (average.score, average.complete))));
+    values.push(average.and_then(|average| average.interval).map_or(Value::Empty, |interval| {
+        Value::Interval {
+            low: interval.low,
+            high: interval.high,
+            signed: false,
+        }
+    }));
+    let cells = group.row(label, budget);
+    values.push(count_value(group, &cells));
+    values.push(Value::number(
+        mean(cells.iter().filter_map(|cell| cell.kept_entries)),
+        1,
+    ));
+    values.push(
+        mean(cells.iter().filter_map(|cell| cell.cache_bytes)).map_or(Value::Empty, Value::Bytes),
+    );
+    values
+}
+
+fn task_value(cell: Option<&CellSummary>) -> Value {
+    let Some(cell) = cell else {
+        return Value::Empty;
+    };
+    let note = (!cell.is_complete()).then(|| format!("n={}/{}", cell.scored, cell.expected));
+    match cell.score {
+        Some(value) => Value::Number {
+            value,
+            decimals: 2,
+            signed: false,
+            mark: Mark::None,
+            note,
+        },
+        None => note.map_or(Value::Empty, Value::Text),
+    }
+}
+
+fn mean_value(mean: Option<(f64, bool)>) -> Value {
+    mean.map_or(Value::Empty, |(value, complete)| Value::Number {
+        value,
+        decimals: 2,
+        signed: false,
+        mark: Mark::None,
+        note: (!complete).then(|| "partial".to_owned()),
+    })
+}
+
+fn count_value(group: &Group, cells: &[&CellSummary]) -> Value {
+    let scored: usize = cells.iter().map(|cell| cell.scored).sum();
+    let expected = group.expected_samples();
+    if scored == expected {
+        Value::count(scored)
+    } else {
+        Value::Text(format!("{scored}/{expected}"))
+    }
+}
+
+fn notes(group: &Group) -> Vec<String> {
+    let mut notes = vec![
+        "Scores are 0 to 100, rounded as LongBench does; the average is the mean of the rounded task scores.".to_owned(),
+        "95% interval: percentile bootstrap over samples, inside each task. Kept entries (per layer and KV head) and bytes (of the whole compressed cache) are means over the tasks.".to_owned(),
+    ];
+    if group.averaged_tasks().len() < group.tasks.len() {
+        notes.push("The average is over the sixteen tasks of the KV-cache papers; other tasks are shown beside them.".to_owned());
+    }
+    notes
+}

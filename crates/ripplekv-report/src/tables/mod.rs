@@ -1,0 +1,231 @@
+//! Tables as data: what is in them is decided here, how they look in [`crate::render`].
+//! To add a table: one file with a `build` function, one line in [`TABLES`].
+
+mod differences;
+mod efficiency;
+mod main_table;
+
+use crate::group::Group;
+use crate::options::ReportOptions;
+
+/// One table of a report.
+pub struct TableInfo {
+    /// File name without its end, unique and stable.
+    pub name: &'static str,
+    /// One line on what it shows.
+    pub about: &'static str,
+    /// Makes it for one group; `None` where there is nothing to show.
+    pub(crate) build: fn(&Group, &ReportOptions) -> Option<Table>,
+}
+
+/// Every table, in the order of the report.
+pub const TABLES: &[TableInfo] = &[
+    TableInfo {
+        name: "main",
+        about: "score of every method on every task, in blocks by budget",
+        build: main_table::build,
+    },
+    TableInfo {
+        name: "differences",
+        about: "paired differences of every method from the baseline, with intervals",
+        build: differences::build,
+    },
+    TableInfo {
+        name: "efficiency",
+        about: "kept entries, bytes and times of every method",
+        build: efficiency::build,
+    },
+];
+
+/// Rank of a number within its column and block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Mark {
+    #[default]
+    None,
+    Best,
+    Second,
+}
+
+/// One value of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Empty,
+    Text(String),
+    Number {
+        value: f64,
+        decimals: usize,
+        /// Always with a sign, for differences.
+        signed: bool,
+        mark: Mark,
+        /// Such as `n=10/24`.
+        note: Option<String>,
+    },
+    Bytes(f64),
+    Interval {
+        low: f64,
+        high: f64,
+        signed: bool,
+    },
+}
+
+impl Value {
+    pub(crate) fn number(value: Option<f64>, decimals: usize) -> Value {
+        value.map_or(Value::Empty, |value| Value::Number {
+            value,
+            decimals,
+            signed: false,
+            mark: Mark::None,
+            note: None,
+        })
+    }
+
+    pub(crate) fn count(value: usize) -> Value {
+        Value::number(Some(value as f64), 0)
+    }
+}
+
+/// One column.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Column {
+    /// Line above the name, such as the category; may be empty.
+    pub(crate) group: String,
+    pub(crate) name: String,
+    pub(crate) left: bool,
+    /// Left out first where the terminal is narrow.
+    pub(crate) detail: bool,
+    /// Greater is better: best and second are marked within each block.
+    pub(crate) ranked: bool,
+    /// Holds intervals: two columns in CSV.
+    pub(crate) is_pair: bool,
+}
+
+impl Column {
+    pub(crate) fn label(name: &str) -> Column {
+        Column {
+            left: true,
+            ..Column::number(name)
+        }
+    }
+
+    pub(crate) fn number(name: &str) -> Column {
+        Column {
+            group: String::new(),
+            name: name.to_owned(),
+            left: false,
+            detail: false,
+            ranked: false,
+            is_pair: false,
+        }
+    }
+
+    pub(crate) fn interval(name: &str) -> Column {
+        Column {
+            is_pair: true,
+            ..Column::number(name)
+        }
+    }
+
+    pub(crate) fn ranked(name: &str) -> Column {
+        Column {
+            ranked: true,
+            ..Column::number(name)
+        }
+    }
+}
+
+/// Rows that belong together.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Block {
+    /// Such as `budget 10%`; empty for rows without a budget.
+    pub(crate) name: String,
+    pub(crate) rows: Vec<Vec<Value>>,
+}
+
+/// A table, ready for any renderer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Table {
+    pub(crate) title: String,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Table {
+    /// Marks the best and the second value of every ranked column in every block with a budget.
+    /// Unfinished values (with a note) and columns with a single value are not ranked.
+    pub(crate) fn rank(&mut self) {
+        for block in self.blocks.iter_mut().filter(|block| !block.name.is_empty()) {
+            for (index, column) in self.columns.iter().enumerate() {
+                if column.ranked {
+                    rank_column(&mut block.rows, index);
+                }
+            }
+        }
+    }
+
+    /// The same table without its detail columns.
+    pub(crate) fn without_details(&self) -> Table {
+        let keep: Vec<bool> = self.columns.iter().map(|column| !column.detail).collect();
+        let pick = |row: &Vec<Value>| {
+            row.iter()
+                .zip(&keep)
+                .filter(|(_, keep)| **keep)
+                .map(|(value, _)| value.clone())
+                .collect()
+        };
+        Table {
+            title: self.title.clone(),
+            columns: self
+                .columns
+                .iter()
+                .filter(|column| !column.detail)
+                .cloned()
+                .collect(),
+            blocks: self
+                .blocks
+                .iter()
+                .map(|block| Block {
+                    name: block.name.clone(),
+                    rows: block.rows.iter().map(pick).collect(),
+                })
+                .collect(),
+            notes: self.notes.clone(),
+        }
+    }
+}
+
+fn rank_column(rows: &mut [Vec<Value>], index: usize) {
+    let ranked = |value: &Value| match value {
+        Value::Number {
+            value, note: None, ..
+        } => Some(*value),
+        _ => None,
+    };
+    let mut values: Vec<f64> = rows
+        .iter()
+        .filter_map(|row| ranked(row.get(index)?))
+        .collect();
+    if values.len() < 2 {
+        return;
+    }
+    values.sort_by(|left, right| right.total_cmp(left));
+    values.dedup();
+    if values.len() < 2 {
+        return;
+    }
+    for row in rows {
+        if let Some(Value::Number {
+            value,
+            mark,
+            note: None,
+            ..
+        }) = row.get_mut(index)
+        {
+            if *value == values[0] {
+                *mark = Mark::Best;
+            } else if *value == values[1] {
+                *mark = Mark::Second;
+            }
+        }
+    }
+}
