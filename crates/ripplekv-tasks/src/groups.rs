@@ -180,3 +180,77 @@ pub fn expand_tasks<S: AsRef<str>>(names: &[S]) -> Result<Vec<&'static TaskInfo>
         .filter_map(|(task, wanted)| wanted.then_some(task))
         .collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(tasks: &[&TaskInfo]) -> Vec<&'static str> {
+        tasks.iter().map(|task| task.name).collect()
+    }
+
+    #[test]
+    fn groups_have_their_members() {
+        let count = |name| find_group(name).unwrap().tasks().len();
+        assert_eq!(count("english16"), 16);
+        assert_eq!(count("all21"), 21);
+        assert_eq!(count("chinese5"), 5);
+        assert_eq!(count("longbench_e"), 13);
+        assert_eq!(count("own6"), 6);
+        assert_eq!(count("all"), 27);
+        let categories = Category::ALL.map(|category| count(category.name()));
+        assert_eq!(categories, [5, 5, 5, 5, 4, 3]);
+    }
+
+    #[test]
+    fn no_group_is_named_like_a_task_and_no_two_alike() {
+        let all: Vec<_> = GROUPS
+            .iter()
+            .map(|group| group.name)
+            .chain(TASKS.iter().map(|task| task.name))
+            .collect();
+        let unique: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(unique.len(), all.len());
+    }
+
+    #[test]
+    fn expansion_is_in_table_order_without_repeats() {
+        let tasks = expand_tasks(&["lcc", "synthetic", "passage_count", "qasper"]).unwrap();
+        assert_eq!(
+            names(&tasks),
+            [
+                "qasper",
+                "passage_count",
+                "passage_retrieval_en",
+                "passage_retrieval_zh",
+                "lcc",
+                "paragraph_find"
+            ]
+        );
+        assert!(expand_tasks::<&str>(&[]).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_misspelt_name_gets_the_nearest_one() {
+        let error = expand_tasks(&["qasper", "hotpot_qa"]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown task `hotpot_qa`\nhint: did you mean `hotpotqa`? `ripplekv ls tasks` lists them all"
+        );
+        let error = expand_tasks(&["fewshot"]).unwrap_err();
+        assert_eq!(error.nearest.as_deref(), Some("few_shot"));
+        // A group is no answer where a single task is wanted.
+        assert_ne!(
+            find_task("few_shott").unwrap_err().nearest.as_deref(),
+            Some("few_shot")
+        );
+    }
+
+    #[test]
+    fn a_name_like_no_other_gets_the_list() {
+        assert_eq!(
+            expand_tasks(&["zzz"]).unwrap_err().to_string(),
+            "unknown task `zzz`\nhint: `ripplekv ls tasks` lists all tasks and groups"
+        );
+    }
+}

@@ -2,6 +2,7 @@
 //! Follows LongBench (THUDM/LongBench 2e00731) to the letter. No tensors in here.
 
 mod clean_up;
+pub mod generate;
 mod groups;
 mod pack;
 mod pack_error;

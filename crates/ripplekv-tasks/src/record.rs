@@ -190,3 +190,106 @@ fn length(value: Value) -> Result<u64, RecordError> {
         found: kind(&value),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = r#"{"input": " q ", "context": "c\r\n", "answers": ["a "], "length": 3, "dataset": "d", "language": "en", "all_classes": null, "_id": "x"}"#;
+
+    fn error(line: &str) -> String {
+        Record::parse(line.as_bytes()).unwrap_err().to_string()
+    }
+
+    fn error_without(from: &str, to: &str) -> String {
+        assert!(LINE.contains(from));
+        error(&LINE.replace(from, to))
+    }
+
+    #[test]
+    fn nothing_is_trimmed() {
+        let record = Record::parse(LINE.as_bytes()).unwrap();
+        assert_eq!(record.input, " q ");
+        assert_eq!(record.context, "c\r\n");
+        assert_eq!(record.answers, ["a "]);
+        assert_eq!(record.all_classes, None);
+    }
+
+    #[test]
+    fn a_written_line_reads_back() {
+        let mut record = Record::parse(LINE.as_bytes()).unwrap();
+        record.all_classes = Some(vec!["\u{2028}\u{85}\0".to_owned()]);
+        let line = record.to_line();
+        assert_eq!(line.matches('\n').count(), 1);
+        assert!(
+            line.starts_with(r#"{"input":" q ","context":"c\r\n","answers":["a "],"length":3,"#)
+        );
+        assert_eq!(Record::parse(line.trim_end().as_bytes()).unwrap(), record);
+    }
+
+    #[test]
+    fn malformed_lines_say_where() {
+        let cut = error(&LINE[..40]);
+        assert!(
+            cut.starts_with("malformed JSON: EOF while parsing a string at line 1 column 40"),
+            "{cut}"
+        );
+        assert!(
+            error("").starts_with("malformed JSON: EOF"),
+            "an empty line is no record"
+        );
+        assert!(error(&format!("{LINE}{LINE}")).starts_with("malformed JSON: trailing characters"));
+        assert!(Record::parse(b"{\"input\": \"\xff\"}").is_err());
+        assert!(error("[1]").starts_with("expected a JSON object, found a list"));
+    }
+
+    #[test]
+    fn every_field_is_needed() {
+        for field in [
+            "input",
+            "context",
+            "answers",
+            "length",
+            "dataset",
+            "language",
+            "all_classes",
+            "_id",
+        ] {
+            let text = error_without(&format!("\"{field}\""), "\"other\"");
+            assert!(
+                text.starts_with(&format!("missing field `{field}`\nhint: ")),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn types_are_checked() {
+        assert_eq!(
+            error_without("[\"a \"]", "\"a\""),
+            "field `answers` must be a list of strings, found a string"
+        );
+        assert_eq!(
+            error_without("[\"a \"]", "[\"a\", 7]"),
+            "field `answers` must be a list of strings, found a number"
+        );
+        assert_eq!(
+            error_without("3,", "-3,"),
+            "field `length` must be a whole number, zero or more, found a number"
+        );
+        assert_eq!(
+            error_without("\" q \"", "null"),
+            "field `input` must be a string, found null"
+        );
+        assert_eq!(
+            error_without(": null", ": {}"),
+            "field `all_classes` must be a list of strings, found an object"
+        );
+    }
+
+    #[test]
+    fn answers_and_id_may_not_be_empty() {
+        assert!(error_without("[\"a \"]", "[]").starts_with("record `x` has no answers\nhint: "));
+        assert!(error_without("\"x\"", "\"\"").starts_with("field `_id` is empty\nhint: "));
+    }
+}

@@ -112,3 +112,73 @@ impl Template {
 pub fn render(template: &str, record: &Record) -> Result<String, RenderError> {
     Ok(Template::parse(template)?.render(record).text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::record;
+
+    #[test]
+    fn braces_in_a_record_are_never_looked_at() {
+        let record = record("{context}", "x = {input} {{}} }");
+        assert_eq!(
+            render("{input}|{context}|{input}", &record).unwrap(),
+            "{context}|x = {input} {{}} }|{context}"
+        );
+    }
+
+    #[test]
+    fn doubled_braces_are_braces() {
+        let record = record("i", "c");
+        assert_eq!(
+            render("{{}}{context}{{{input}}}", &record).unwrap(),
+            "{}c{i}"
+        );
+        assert_eq!(render("{context}{{input}}", &record).unwrap(), "c{input}");
+    }
+
+    #[test]
+    fn nothing_is_trimmed() {
+        let record = record(" i ", "\nc\n");
+        assert_eq!(
+            render(" {context} {input}: ", &record).unwrap(),
+            " \nc\n  i : "
+        );
+    }
+
+    #[test]
+    fn the_end_of_the_context_is_told() {
+        let rendered = Template::parse("ü{context}\n{input}")
+            .unwrap()
+            .render(&record("i", "cé"));
+        assert_eq!(&rendered.text[rendered.context_end..], "\ni");
+    }
+
+    #[test]
+    fn errors_name_the_place() {
+        let error = |template| render(template, &record("i", "c")).unwrap_err();
+        let unknown = error("{context} {question}");
+        assert_eq!(
+            unknown,
+            RenderError::UnknownPlaceholder {
+                name: "question".into(),
+                at: 10
+            }
+        );
+        assert_eq!(
+            unknown.to_string(),
+            "unknown placeholder `{question}` at byte 10\nhint: a prompt may hold {context} and {input}; write {{ and }} for braces"
+        );
+        assert!(matches!(
+            error("{context!r}"),
+            RenderError::UnknownPlaceholder { .. }
+        ));
+        assert!(matches!(
+            error("{context}{}"),
+            RenderError::UnknownPlaceholder { .. }
+        ));
+        assert_eq!(error("{context} {input"), RenderError::Unclosed { at: 10 });
+        assert_eq!(error("{context}}"), RenderError::Unopened { at: 9 });
+        assert_eq!(error("{input}"), RenderError::NoContext);
+    }
+}

@@ -43,3 +43,63 @@ pub fn score_record(
         &context,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::groups::find_task;
+
+    fn scored(task: &str, prediction: &str, answer: &str, classes: Option<&[String]>) -> f64 {
+        let task = find_task(task).unwrap();
+        let answers = [answer.to_owned()];
+        score_record(task, prediction, &answers, classes, &Context::default()).unwrap()
+    }
+
+    #[test]
+    fn first_line_tasks_and_no_others_are_cut() {
+        for task in crate::TASKS {
+            let wanted = if task.first_line { "a" } else { "\na\nb" };
+            assert_eq!(postprocess(task, "\na\nb"), wanted, "{task}");
+        }
+        let cut: Vec<_> = crate::TASKS
+            .iter()
+            .filter(|task| task.first_line && task.config_key == task.name)
+            .map(|task| task.name)
+            .collect();
+        assert_eq!(cut, ["trec", "triviaqa", "samsum", "lsht", "ticket_class"]);
+    }
+
+    #[test]
+    fn only_newlines_are_stripped_in_front() {
+        let trec = find_task("trec").unwrap();
+        assert_eq!(postprocess(trec, " \nParis"), " ");
+        assert_eq!(postprocess(trec, "\r\nX"), "\r");
+    }
+
+    #[test]
+    fn scores_go_through_the_tasks_metric() {
+        assert_eq!(scored("triviaqa", " \nParis", "Paris", None), 0.0);
+        assert_eq!(scored("qasper", " \nParis", "Paris", None), 1.0);
+        assert_eq!(scored("passage_count", "17.0", "17", None), 0.5);
+        assert_eq!(
+            scored("paragraph_find", "Paragraph 7", "Paragraph 7", None),
+            1.0
+        );
+        let classes = ["Comet".to_owned(), "Tulip".to_owned()];
+        assert_eq!(
+            scored("ticket_class", " Tulip\nComet", "Tulip", Some(&classes)),
+            1.0
+        );
+        assert_eq!(
+            scored("ticket_class", " Tulip Comet", "Tulip", Some(&classes)),
+            0.5
+        );
+    }
+
+    #[test]
+    fn classification_without_classes_is_an_error() {
+        let trec = find_task("trec").unwrap();
+        let answers = ["x".to_owned()];
+        assert!(score_record(trec, "x", &answers, None, &Context::default()).is_err());
+    }
+}

@@ -56,3 +56,39 @@ impl StopRule {
         generated < self.min_new_tokens
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::groups::find_task;
+    use crate::testing::{END, WordTokenizer};
+
+    #[test]
+    fn samsum_stops_at_a_newline_but_never_at_once() {
+        let tokenizer = WordTokenizer::new();
+        let newline = tokenizer.encode("\n", false).unwrap()[0];
+        let end = tokenizer.encode(END, false).unwrap()[0];
+        let rule = StopRule::new(find_task("samsum").unwrap(), &tokenizer).unwrap();
+        assert_eq!(rule.ids().collect::<Vec<_>>(), [end, newline]);
+        assert!(rule.is_end(newline) && rule.is_end(end) && !rule.is_end(newline + 1));
+        assert!(rule.forbids_end(0) && !rule.forbids_end(1));
+    }
+
+    #[test]
+    fn other_tasks_may_end_at_once_and_go_on_after_a_newline() {
+        let tokenizer = WordTokenizer::new();
+        for name in ["trec", "triviaqa", "qasper", "lcc"] {
+            let rule = StopRule::new(find_task(name).unwrap(), &tokenizer).unwrap();
+            assert!(!rule.is_end(tokenizer.newline_token().unwrap()), "{name}");
+            assert!(!rule.forbids_end(0), "{name}");
+            assert!(rule.with_min_new_tokens(1).forbids_end(0), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_smaller_minimum_does_not_lift_the_tasks_own() {
+        let tokenizer = WordTokenizer::new();
+        let rule = StopRule::new(find_task("samsum").unwrap(), &tokenizer).unwrap();
+        assert!(rule.with_min_new_tokens(0).forbids_end(0));
+    }
+}

@@ -89,6 +89,109 @@ pub const TASKS: &[TaskInfo] = &[
     row("dossier_qa", "dossier_qa", Category::MultiDocQa, Language::En, "qa-f1", 16, CHAT, WHOLE, NO_NEWLINE, 4, Suite::Own, APART),
     row("minutes_sum", "minutes_sum", Category::Summarization, Language::En, "rouge-l", 64, CHAT, WHOLE, NO_NEWLINE, 4, Suite::Own, APART),
     row("ticket_class", "ticket_class", Category::FewShot, Language::En, "classification", 8, PLAIN, FIRST_LINE, NO_NEWLINE, 4, Suite::Own, APART),
-    row("paragraph_find", "paragraph_find", Category::Synthetic, Language::En, "retrieval", 8, CHAT, WHOLE, NO_NEWLINE, 4, Suite::Own, APART),
+    row("paragraph_find", "paragraph_find", Category::Synthetic, Language::En, "retrieval", 12, CHAT, WHOLE, NO_NEWLINE, 4, Suite::Own, APART),
     row("module_line", "module_line", Category::Code, Language::Code, "code-similarity", 32, PLAIN, WHOLE, NO_NEWLINE, 4, Suite::Own, APART),
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn of(suite: Suite) -> Vec<&'static TaskInfo> {
+        TASKS.iter().filter(|task| task.suite == suite).collect()
+    }
+
+    fn per_category(tasks: &[&TaskInfo]) -> [usize; 6] {
+        Category::ALL.map(|category| {
+            tasks
+                .iter()
+                .filter(|task| task.category == category)
+                .count()
+        })
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let names: BTreeSet<_> = TASKS.iter().map(|task| task.name).collect();
+        assert_eq!(names.len(), TASKS.len());
+    }
+
+    #[test]
+    fn suites_have_their_numbers() {
+        let longbench = of(Suite::LongBench);
+        assert_eq!(per_category(&longbench), [4, 4, 4, 4, 3, 2]);
+        let records: usize = longbench.iter().map(|task| task.expected_records).sum();
+        assert_eq!(records, 4_750);
+        let e = of(Suite::LongBenchE);
+        assert_eq!(per_category(&e), [2, 2, 2, 3, 2, 2]);
+        let records: usize = e.iter().map(|task| task.expected_records).sum();
+        assert_eq!(records, 224 + 150 + 294 + 10 * 300);
+        assert_eq!(per_category(&of(Suite::Own)), [1; 6]);
+    }
+
+    #[test]
+    fn average_is_the_sixteen_english_and_code_tasks() {
+        let averaged: Vec<_> = TASKS.iter().filter(|task| task.in_average).collect();
+        assert_eq!(averaged.len(), 16);
+        for task in of(Suite::LongBench) {
+            assert_eq!(task.in_average, task.language != Language::Zh, "{task}");
+        }
+        assert!(averaged.iter().all(|task| task.suite == Suite::LongBench));
+    }
+
+    #[test]
+    fn rules_follow_the_category() {
+        for task in TASKS {
+            let plain = matches!(task.category, Category::FewShot | Category::Code);
+            assert_eq!(task.chat_template, !plain, "{task}");
+            assert_eq!(
+                task.first_line,
+                task.category == Category::FewShot,
+                "{task}"
+            );
+            assert_eq!(task.newline_stop, task.config_key == "samsum", "{task}");
+            assert_eq!(
+                task.language == Language::Code,
+                task.category == Category::Code,
+                "{task}"
+            );
+            assert!(
+                task.max_new_tokens > 0 && task.expected_records > 0,
+                "{task}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_metric_is_known_and_fits_the_language() {
+        for task in TASKS {
+            let metric = ripplekv_metrics::find_metric(task.metric)
+                .unwrap_or_else(|| panic!("{task} has no metric"));
+            assert_eq!(task.metric_info().name, metric.name);
+            // The Chinese classes are matched as they stand; all else in Chinese has its own metric.
+            let zh = task.language == Language::Zh && task.metric != "classification";
+            assert_eq!(task.metric.ends_with("-zh"), zh, "{task}");
+        }
+    }
+
+    #[test]
+    fn longbench_e_repeats_its_base_tasks() {
+        for task in of(Suite::LongBenchE) {
+            let base = TASKS
+                .iter()
+                .find(|base| base.name == task.config_key)
+                .unwrap();
+            assert_eq!(task.name, format!("{}_e", base.name));
+            let renamed = TaskInfo {
+                name: base.name,
+                suite: base.suite,
+                in_average: base.in_average,
+                expected_records: base.expected_records,
+                ..*task
+            };
+            assert_eq!(renamed, *base);
+        }
+    }
+}

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::record::Record;
 use crate::tokenise::{Tokenise, TokeniseError};
 
 /// Text of the fake's beginning-of-sequence token.
@@ -137,5 +138,45 @@ impl Tokenise for WordTokenizer {
 
     fn end_tokens(&self) -> Vec<u32> {
         vec![END_ID]
+    }
+}
+
+/// A record with these texts and the answer `answer`.
+pub fn record(input: &str, context: &str) -> Record {
+    Record {
+        input: input.to_owned(),
+        context: context.to_owned(),
+        answers: vec!["answer".to_owned()],
+        length: 1,
+        dataset: "test".to_owned(),
+        language: "en".to_owned(),
+        all_classes: None,
+        id: "record".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decoding_gives_the_text_back() {
+        let tokenizer = WordTokenizer::new();
+        for text in [
+            "",
+            "a b  c\n\n d.",
+            " ünï, 世界 \r\n\0",
+            "x != y <bos>z<end>",
+        ] {
+            let ids = tokenizer.encode(text, true).unwrap();
+            assert_eq!(tokenizer.decode(&ids, false).unwrap(), text);
+        }
+        let ids = tokenizer.encode("one two<end>", false).unwrap();
+        assert_eq!(ids.len(), 3);
+        assert_eq!(tokenizer.decode(&ids, true).unwrap(), "one two");
+        assert_eq!(
+            WordTokenizer::new().encode("one two<end>", false).unwrap(),
+            ids
+        );
     }
 }
