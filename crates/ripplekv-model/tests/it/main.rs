@@ -1,6 +1,14 @@
 //! Integration tests of the model crate, one module a topic.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test says what it skipped, and helpers of tests may fail like tests"
+)]
+
 mod chat_template;
+mod fetch;
+mod hub;
 mod logits;
 mod support;
 mod tokenizer;

@@ -8,7 +8,7 @@ use candle_core::quantized::gguf_file::{Content, Value as Metadatum};
 use ripplekv_model::tokenizer::{PRE_TOKENIZERS, TextTokenizer};
 use serde_json::Value;
 
-use crate::support::{fixture, json_fixture};
+use crate::support::{fixture, json_fixture, smollm2};
 
 fn strings() -> Vec<String> {
     let document = json_fixture("tokenizers/strings.json");
@@ -238,4 +238,39 @@ fn a_folder_may_name_more_than_tokenizer_json_does() {
             .to_string()
             .contains("has no tokenizer.json")
     );
+}
+
+#[test]
+fn smollm2_equals_transformers() {
+    let Some(path) = smollm2() else { return };
+    let expected = &json_fixture("tokenizers/expected.json")["smollm2-135m-instruct-q4"];
+    let metadata = metadata(&path);
+    let tokenizer = TextTokenizer::from_gguf(&metadata).unwrap();
+    assert_equals_transformers("SmolLM2", &tokenizer, expected);
+
+    assert_eq!(tokenizer.bos(), Some((1, "<|im_start|>")));
+    // The file says so, although transformers puts one before every text.
+    assert!(!tokenizer.adds_bos());
+    assert_eq!(tokenizer.end_tokens(), [2]);
+    assert_eq!(tokenizer.vocab_size(), 49_152);
+    assert_eq!(
+        tokenizer.encode("tide", true).unwrap(),
+        tokenizer.encode("tide", false).unwrap()
+    );
+
+    // transformers' conversion without the named pre-tokenizer is had by asking for it.
+    let stock = TextTokenizer::from_gguf_with_pre(&metadata, "gpt-2").unwrap();
+    let differs = expected["differs_without_pre"].as_object().unwrap();
+    assert!(!differs.is_empty());
+    for (index, string) in strings().iter().enumerate() {
+        let ids = differs
+            .get(&index.to_string())
+            .unwrap_or(&expected["ids"][index]);
+        assert_eq!(
+            stock.encode(string, false).unwrap(),
+            ids_of(ids),
+            "{string:?}"
+        );
+    }
+    assert_ne!(stock.hash(), tokenizer.hash());
 }
