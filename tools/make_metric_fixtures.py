@@ -292,7 +292,7 @@ def bucket(scores):
 
 def aggregates():
     generator = random.Random(SEED + 2)
-    record = {"python_round": [], "numpy_round": [], "tasks": [], "buckets": []}
+    record = {"python_round": [], "numpy_round": [], "tasks": [], "buckets": [], "means": []}
     values = [0.125, 0.375, 2.675, 93.255, 0.005, 1.005, 99.995, 58.645, 0.0, 100.0]
     values += [generator.randint(0, 10000) / 100 + 0.005 for _ in range(60)]
     for value in values:
@@ -310,6 +310,16 @@ def aggregates():
             [score for score, length in samples if length >= 8000],
         ]
         record["buckets"].append({"samples": samples, "scores": [bucket(part) for part in parts]})
+    # Two hundred code scores in hundredths: every other mean is a tie at the third decimal.
+    for length in range(100, 12000, 600):
+        samples = [(generator.randint(0, 100) / 100, length) for _ in range(200)]
+        samples[0] = ((round(sum(score * 100 for score, _ in samples[1:])) + 1) % 2 / 100, length)
+        mean = bucket([score for score, _ in samples])
+        parts = [mean if part == (length >= 4000) + (length >= 8000) else None for part in range(3)]
+        record["buckets"].append({"samples": samples, "scores": parts})
+    for size in (5, 8, 64, 65, 100, 127, 128, 129, 136, 200, 257, 500, 1000):
+        values = [generator.random() for _ in range(size)]
+        record["means"].append([values, float(numpy.mean(values))])
     return record
 
 

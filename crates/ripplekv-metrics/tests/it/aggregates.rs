@@ -1,6 +1,6 @@
 //! Rounding, task scores and LongBench-E buckets against Python and numpy.
 
-use ripplekv_metrics::python::{numpy_round_2, round_2};
+use ripplekv_metrics::python::{numpy_mean, numpy_round_2, round_2};
 use ripplekv_metrics::{length_bucket_scores, task_score};
 use serde::Deserialize;
 
@@ -12,6 +12,7 @@ struct Aggregates {
     numpy_round: Vec<(f64, f64)>,
     tasks: Vec<(Vec<f64>, f64)>,
     buckets: Vec<Buckets>,
+    means: Vec<(Vec<f64>, f64)>,
 }
 
 #[derive(Deserialize)]
@@ -49,4 +50,23 @@ fn bucket_scores_are_exact() {
         let samples: usize = ours.iter().map(|bucket| bucket.samples).sum();
         assert_eq!(samples, case.samples.len());
     }
+}
+
+#[test]
+fn means_add_up_in_the_order_of_numpy() {
+    let expected: Aggregates = fixture("aggregates.json");
+    for (values, mean) in &expected.means {
+        assert_eq!(numpy_mean(values), Some(*mean), "{} values", values.len());
+    }
+}
+
+#[test]
+fn some_bucket_tells_the_two_roundings_apart() {
+    let expected: Aggregates = fixture("aggregates.json");
+    let differs = expected.buckets.iter().any(|case| {
+        let scores: Vec<f64> = case.samples.iter().map(|(score, _)| *score).collect();
+        let mean = numpy_mean(&scores).unwrap();
+        round_2(100.0 * mean) != numpy_round_2(100.0 * mean)
+    });
+    assert!(differs);
 }
