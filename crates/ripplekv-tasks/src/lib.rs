@@ -1,5 +1,38 @@
 //! Packs, records, prompts, truncation, stop rules and scoring of tasks; our own generator.
 //! Follows LongBench (THUDM/LongBench 2e00731) to the letter. No tensors in here.
+//!
+//! ```
+//! use ripplekv_metrics::Context;
+//! use ripplekv_tasks::testing::{WordTokenizer, record};
+//! use ripplekv_tasks::{PromptOptions, StopRule, find_task, official_max_context, prepare, score_record};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let task = find_task("qasper")?;
+//! let tokenizer = WordTokenizer::new().with_bos().with_chat("<user>", "<answer>");
+//! let record = record("Where is the key?", "The key is under the mat.");
+//! let options = PromptOptions::official(official_max_context(8_192));
+//! let prompt = prepare(task, "{context}\n\n{input}", &record, &tokenizer, &options)?;
+//! assert_eq!(prompt.text, "<user>The key is under the mat.\n\nWhere is the key?<answer>");
+//! assert!(!StopRule::new(task, &tokenizer)?.forbids_end(0));
+//!
+//! let answers = ["under the mat".to_owned()];
+//! assert_eq!(score_record(task, "Under the mat.", &answers, None, &Context::default())?, 1.0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What is where:
+//! - [`TASKS`], [`find_task`], [`expand_tasks`], [`GROUPS`]: what a task is, names and groups;
+//! - [`Pack`]: a folder of prompts, limits and records; official configs are held to digests;
+//! - [`prepare`]: render, truncate, chat form, tokenise, in the official order;
+//! - [`StopRule`], [`postprocess`], [`score_record`], [`clean_up_spaces`]: after the model;
+//! - [`Tokenise`]: what is needed of a tokenizer; [`testing::WordTokenizer`] is a fake;
+//! - [`generate`]: the quickstart and study packs.
+//!
+//! To add a task, add one line to [`TASKS`] (`src/table.rs`) and give a pack its records
+//! (`data/<task>.jsonl`) and its two config entries. The groups, `ripplekv ls tasks` and the
+//! lint tests follow. A new metric is one file and one line in `ripplekv-metrics`. To generate
+//! the task's records as well, see [`generate`].
 
 mod clean_up;
 pub mod generate;

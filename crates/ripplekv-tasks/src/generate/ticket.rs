@@ -1,28 +1,42 @@
 //! `ticket_class`: repair tickets with the team that took them; which team takes the last one?
-//! Few-shot classification; teams are made up per record, so only the examples tell.
+//! Few-shot classification; the asked team took no ticket but those of the evidence.
 
 use super::draw::{Deck, Draw};
 use super::made::{Made, fill};
 use super::place::{Evidence, lay_out};
 use super::words::ROOMS;
 
-const DEVICES: &[&str] = &[
-    "coffee machine",
-    "printer",
-    "elevator",
-    "dishwasher",
-    "projector",
-    "alarm clock",
-    "lawn mower",
-    "water pump",
-    "microwave",
-    "vending machine",
-    "ceiling fan",
-    "doorbell",
-    "freezer",
-    "radiator",
-    "loudspeaker",
-    "ticket gate",
+/// A team and what it repairs. No name is part of another or of a ticket.
+const TEAMS: &[(&str, &[&str])] = &[
+    (
+        "Kitchen",
+        &["coffee machine", "dishwasher", "toaster", "freezer"],
+    ),
+    (
+        "Office",
+        &["printer", "typewriter", "telephone", "copying machine"],
+    ),
+    (
+        "Garden",
+        &["lawn mower", "hedge trimmer", "garden hose", "wheelbarrow"],
+    ),
+    (
+        "Music",
+        &["loudspeaker", "microphone", "piano", "record player"],
+    ),
+    (
+        "Heating",
+        &["radiator", "boiler", "oven fan", "hot water tank"],
+    ),
+    (
+        "Lighting",
+        &["ceiling lamp", "street lamp", "spotlight", "reading lamp"],
+    ),
+    (
+        "Transport",
+        &["elevator", "delivery van", "bicycle", "forklift"],
+    ),
+    ("Security", &["door lock", "fire alarm", "camera", "safe"]),
 ];
 
 const PROBLEMS: &[&str] = &[
@@ -45,13 +59,8 @@ const SINCE: &[&str] = &[
     "the weekend",
 ];
 
-/// None is part of another, none is part of a ticket.
-const TEAMS: &[&str] = &[
-    "Falcon", "Walnut", "Harbor", "Lantern", "Comet", "Meadow", "Anchor", "Tulip",
-];
-
 /// Tickets about the asked device among the examples; they follow one another.
-const MATCHING: usize = 2;
+const MATCHING: usize = 3;
 
 fn ticket(draw: &mut Draw, problem: &str, device: &str) -> String {
     let slots = [("{time}", draw.pick(SINCE)), ("{room}", draw.pick(ROOMS))];
@@ -59,36 +68,37 @@ fn ticket(draw: &mut Draw, problem: &str, device: &str) -> String {
 }
 
 pub(super) fn make(draw: &mut Draw, target_words: usize, place: f64) -> Made {
-    let devices = draw.shuffled(DEVICES);
-    let teams = draw.shuffled(TEAMS);
-    let team_of = |device: usize| teams[device % teams.len()];
-    let problems = draw.some(PROBLEMS, MATCHING + 1);
-    let examples: Vec<String> = problems[..MATCHING]
-        .iter()
-        .map(|problem| format!("{} {}", ticket(draw, problem, devices[0]), team_of(0)))
-        .collect();
-    let input = ticket(draw, problems[MATCHING], devices[0]);
-    let unit = examples.join("\n");
+    let mut teams = draw.shuffled(TEAMS);
+    let Some((team, devices)) = teams.pop() else {
+        unreachable!("there are teams")
+    };
+    let device = draw.pick(devices);
     let mut problems = Deck::new(PROBLEMS);
-    let mut others = Deck::new(&(1..devices.len()).collect::<Vec<_>>());
+    let mut example = |draw: &mut Draw, team: &str, device: &str| {
+        let problem = problems.next(draw);
+        format!("{} {team}", ticket(draw, problem, device))
+    };
+    let unit = (0..MATCHING)
+        .map(|_| example(draw, team, device))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let mut others = Deck::new(&teams);
     let evidence = vec![Evidence {
         place,
         unit: unit.clone(),
     }];
     let units = lay_out(draw, target_words, evidence, |draw| {
-        let device = others.next(draw);
-        let problem = problems.next(draw);
-        format!(
-            "{} {}",
-            ticket(draw, problem, devices[device]),
-            team_of(device)
-        )
+        let (team, devices) = others.next(draw);
+        let device = draw.pick(devices);
+        example(draw, team, device)
     });
+    let problem = draw.pick(PROBLEMS);
+    let input = ticket(draw, problem, device);
     Made {
         input,
         context: units.join("\n"),
-        answers: vec![team_of(0).to_owned()],
-        all_classes: Some(TEAMS.iter().map(|team| (*team).to_owned()).collect()),
+        answers: vec![team.to_owned()],
+        all_classes: Some(TEAMS.iter().map(|(team, _)| (*team).to_owned()).collect()),
         language: "en",
         evidence: vec![unit],
     }
