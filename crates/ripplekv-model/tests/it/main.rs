@@ -7,6 +7,7 @@
 )]
 
 mod chat_template;
+#[cfg(unix)]
 mod fetch;
 mod hub;
 mod logits;
