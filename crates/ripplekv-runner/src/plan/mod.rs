@@ -95,6 +95,16 @@ pub struct Plan {
     pub resolved: Value,
 }
 
+/// Looks up the names that need no pack: models, methods, parameters, budgets.
+///
+/// # Errors
+/// The first wrong name, with its place.
+pub fn check_names(spec: &Spec, catalog: &Catalog) -> Result<(), RunnerError> {
+    models::resolve(spec, catalog)?;
+    methods::resolve(spec, catalog)?;
+    Ok(())
+}
+
 impl Plan {
     /// Resolves a spec against the catalog and the pack in `pack_dir`. Reads every record of the
     /// tasks, so that a broken line is found before a model loads.

@@ -15,7 +15,7 @@ use crate::error::RunnerError;
 use crate::plan::{Plan, PlannedTask, PreparedPrompt, Unit};
 use crate::record::{RECORD_SCHEMA, Record, Timing};
 use crate::run::{Event, Observer, ReadyModel, RunOptions, RunSummary, milliseconds, tell};
-use crate::store::{DoneIndex, Store, peak_rss_bytes};
+use crate::store::{DoneIndex, Store, peak_rss_bytes, read_done};
 
 /// What is missing of some units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,7 +84,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Counts what is missing. Reads each task's files once.
-    pub(crate) fn count_missing(&mut self, units: &[Unit]) -> Result<Missing, RunnerError> {
+    pub(crate) fn count_missing(&self, units: &[Unit]) -> Result<Missing, RunnerError> {
         let mut count = Missing::default();
         let mut known: Option<((usize, usize), DoneIndex)> = None;
         for unit in units {
@@ -115,7 +115,7 @@ impl<'a> Evaluation<'a> {
         Ok(count)
     }
 
-    pub(crate) fn is_done(&mut self, units: &[&Unit]) -> Result<bool, RunnerError> {
+    pub(crate) fn is_done(&self, units: &[&Unit]) -> Result<bool, RunnerError> {
         for unit in units {
             if self.count_missing(std::slice::from_ref(*unit))?.missing > 0 {
                 return Ok(false);
@@ -131,9 +131,9 @@ impl<'a> Evaluation<'a> {
         )
     }
 
-    fn done(&mut self, unit: &Unit) -> Result<DoneIndex, RunnerError> {
+    fn done(&self, unit: &Unit) -> Result<DoneIndex, RunnerError> {
         let (model, task) = self.names(unit);
-        self.store.done(model, task)
+        read_done(self.store.dir(), model, task)
     }
 
     /// Loads one model and runs its units until done or asked to stop.

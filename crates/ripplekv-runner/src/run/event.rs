@@ -8,6 +8,11 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
+    /// A model is not on this machine yet and will be fetched.
+    Fetching {
+        /// Model name.
+        model: String,
+    },
     /// Prompts of a model are about to be made.
     Preparing {
         /// Model name.

@@ -3,6 +3,7 @@
 
 mod evaluate;
 mod event;
+mod status;
 mod stop;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use crate::store::{
 };
 
 pub use event::{Event, Observer};
+pub use status::{TaskStatus, status};
 pub use stop::StopSignal;
 
 /// What a run needs besides plan and loader.
@@ -199,8 +201,13 @@ fn prepare_all(
             model: model.name.clone(),
             source,
         };
-        if let Availability::Broken(message) = loader.availability(model) {
-            return Err(failed(EngineError::Model(message)));
+        match loader.availability(model) {
+            Availability::Broken(message) => return Err(failed(EngineError::Model(message))),
+            Availability::Present => {}
+            Availability::Fetchable | Availability::NotChecked(_) => {
+                let model = model.name.clone();
+                tell(store, observer, Event::Fetching { model })?;
+            }
         }
         tell(
             store,

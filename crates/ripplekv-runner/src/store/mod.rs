@@ -11,5 +11,5 @@ mod write;
 pub use environment::{GitState, Host, git_state, peak_rss_bytes};
 pub use locks::Claim;
 pub use manifest::{MANIFEST_SCHEMA, Manifest, PackState, ProgramState, TaskState};
-pub use read::{DoneIndex, StoredRun, read_run};
+pub use read::{DoneIndex, StoredRun, read_done, read_run};
 pub use write::Store;

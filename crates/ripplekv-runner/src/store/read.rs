@@ -151,6 +151,22 @@ pub(crate) fn read_records(
     Ok(records)
 }
 
+/// What is stored of one model and task, by every writer. A folder that does not exist holds nothing.
+///
+/// # Errors
+/// When a file is damaged.
+pub fn read_done(dir: &Path, model: &str, task: &str) -> Result<DoneIndex, RunnerError> {
+    let folder = dir.join("records").join(model).join(task);
+    let paths: Vec<PathBuf> = lines::names(&folder)?
+        .into_iter()
+        .filter(|name| name.ends_with(".jsonl"))
+        .map(|name| folder.join(name))
+        .collect();
+    // A cut line of another process may be one it is writing now; our own is mended on opening.
+    let records = read_records(&paths, &mut Vec::new())?;
+    Ok(DoneIndex::new(&records))
+}
+
 /// Which cells and samples of one task are stored already.
 #[derive(Debug, Clone, Default)]
 pub struct DoneIndex {

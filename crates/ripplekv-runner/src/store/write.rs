@@ -14,7 +14,7 @@ use crate::record::{Record, Timing};
 use crate::store::lines;
 use crate::store::locks::{self, Claim};
 use crate::store::manifest::Manifest;
-use crate::store::read::{DoneIndex, read_json, read_records};
+use crate::store::read::read_json;
 
 const WRITABLE_HINT: &str = "choose another folder with --out DIR, or free the space or rights";
 
@@ -154,22 +154,6 @@ impl Store {
         block: usize,
     ) -> Result<Option<Claim>, RunnerError> {
         locks::try_claim(&self.dir, &format!("{model}/{task}/{block}"))
-    }
-
-    /// What is stored of one model and task, by every writer.
-    ///
-    /// # Errors
-    /// When a file is damaged.
-    pub fn done(&mut self, model: &str, task: &str) -> Result<DoneIndex, RunnerError> {
-        let folder = self.dir.join("records").join(model).join(task);
-        let paths: Vec<PathBuf> = lines::names(&folder)?
-            .into_iter()
-            .filter(|name| name.ends_with(".jsonl"))
-            .map(|name| folder.join(name))
-            .collect();
-        // A cut line of another process may be one it is writing now; our own is mended on opening.
-        let records = read_records(&paths, &mut Vec::new())?;
-        Ok(DoneIndex::new(&records))
     }
 
     /// Stores all cells of one prompt.

@@ -1,0 +1,225 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use ripplekv_runner::select::{Limit, Shard};
+
+/// Reproduce KV-cache compression papers on LongBench: one YAML file, from weights to figures.
+#[derive(Debug, Parser)]
+#[command(name = "ripplekv", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// Say nothing but errors and data
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Say more
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run an experiment; the same command again continues it
+    Run(RunArguments),
+    /// Show what `run` would do: cells, prompts, tokens, what is done and what is left
+    Plan(PlanArguments),
+    /// Find everything that can be wrong before a model loads
+    Check(CheckArguments),
+    /// List what can be named in a spec
+    Ls(LsArguments),
+    /// Show the prompt of one record
+    Show(ShowArguments),
+    /// Make tables and figures from results folders
+    Report(ReportArguments),
+    /// Get a model or a pack
+    Fetch(FetchArguments),
+    /// Score prediction files in LongBench's format; needs no model
+    Score(ScoreArguments),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write man pages into a folder
+    Man {
+        /// The folder
+        dir: PathBuf,
+    },
+    /// Print the JSON Schema of the spec
+    #[command(hide = true)]
+    Schema,
+    /// Print a generated table or page of the documentation
+    #[command(hide = true)]
+    Docs {
+        /// Which
+        page: DocsPage,
+    },
+}
+
+/// Which part of an experiment.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SelectionArguments {
+    /// Change a key of the spec, such as tasks.limit=10 (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+    /// Take only some cells: model=, task=, method= or budget= with comma-separated patterns (repeatable: all must hold)
+    #[arg(long, value_name = "KEY=PATTERNS")]
+    pub(crate) only: Vec<String>,
+    /// Take only some fitting records of each task: 10, 10-20 (places from 1) or 5%
+    #[arg(long, value_parser = Limit::parse)]
+    pub(crate) limit: Option<Limit>,
+    /// Take part i of n of the work
+    #[arg(long, value_name = "I/N", value_parser = Shard::parse)]
+    pub(crate) shard: Option<Shard>,
+    /// Folder of the pack, instead of the spec's
+    #[arg(long, value_name = "DIR")]
+    pub(crate) pack: Option<PathBuf>,
+    /// Results folder, instead of results/<name>
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// Where to compute.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MachineArguments {
+    /// Threads to use; default: all cores
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    /// Device: cpu, cuda:0 or metal
+    #[arg(long, default_value = "cpu")]
+    pub(crate) device: String,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RunArguments {
+    /// The experiment (YAML)
+    pub(crate) spec: PathBuf,
+    #[command(flatten)]
+    pub(crate) selection: SelectionArguments,
+    #[command(flatten)]
+    pub(crate) machine: MachineArguments,
+    /// Run failed samples again
+    #[arg(long)]
+    pub(crate) retry_failed: bool,
+    /// Only show what would be done (the same as `plan`)
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PlanArguments {
+    /// The experiment (YAML)
+    pub(crate) spec: PathBuf,
+    #[command(flatten)]
+    pub(crate) selection: SelectionArguments,
+    /// Print the resolved spec and all cells as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CheckArguments {
+    /// Experiments (YAML)
+    #[arg(required = true)]
+    pub(crate) specs: Vec<PathBuf>,
+    /// Change a key of the specs (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) overrides: Vec<String>,
+    /// Folder of the pack, instead of the specs'
+    #[arg(long, value_name = "DIR")]
+    pub(crate) pack: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Listing {
+    Models,
+    Tasks,
+    Methods,
+    Scorers,
+    Allocators,
+    Figures,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LsArguments {
+    /// What to list
+    pub(crate) what: Listing,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ShowArguments {
+    /// Task name
+    pub(crate) task: String,
+    /// Place of the record in its file, from 0, or its id
+    #[arg(long, default_value = "0")]
+    pub(crate) sample: String,
+    /// Take pack, protocol and model from this experiment
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) spec: Option<PathBuf>,
+    /// Folder of the pack
+    #[arg(long, value_name = "DIR")]
+    pub(crate) pack: Option<PathBuf>,
+    /// Count tokens and truncate as this model does (a name, or a path with a '/' or '.gguf' in it)
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// Print the whole prompt, and nothing else, on standard output
+    #[arg(long)]
+    pub(crate) prompt: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ReportArguments {
+    /// Results folders, such as results/quickstart
+    #[arg(required = true)]
+    pub(crate) dirs: Vec<PathBuf>,
+    /// Report folder, instead of reports/<name of the first results folder>
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the rows of the main table as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FetchArguments {
+    /// A model name, `study` (a generated pack) or `jieba` (the dictionary for Chinese scores)
+    pub(crate) name: String,
+    /// Folder for a pack, instead of datasets/<name>
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ScoreArguments {
+    /// Prediction files: JSON lines with pred, answers, all_classes and length
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The task of all files; default: the file's name, or the field `dataset`
+    #[arg(long)]
+    pub(crate) task: Option<String>,
+    /// Print one JSON object per prediction instead of the table
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) per_sample: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// LongBench-E: scores by length bucket
+    #[arg(long)]
+    pub(crate) e: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DocsPage {
+    Cli,
+    Models,
+    Tasks,
+    Methods,
+    Spec,
+    ExitCodes,
+}

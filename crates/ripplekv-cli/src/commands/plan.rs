@@ -1,0 +1,231 @@
+//! `ripplekv plan`: what a run would do. Reads records and tokenizers that are here; loads no weights, fetches nothing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ripplekv_runner::RunnerError;
+use ripplekv_runner::catalog::Catalog;
+use ripplekv_runner::engine::{Availability, Loader, ModelShape};
+use ripplekv_runner::exit;
+use ripplekv_runner::plan::{Plan, PreparedModel, prepare_model, units};
+use ripplekv_runner::run::{TaskStatus, status};
+use ripplekv_runner::store::read_run;
+use serde_json::json;
+
+use crate::arguments::SelectionArguments;
+use crate::commands::experiment;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::progress::duration;
+use crate::tables::plain_table;
+use crate::wiring;
+
+pub(crate) fn plan(
+    file: &Path,
+    selection: &SelectionArguments,
+    as_json: bool,
+    output: Output,
+) -> Result<u8, Failure> {
+    let catalog = wiring::catalog();
+    let plan = experiment::plan(file, selection, &catalog)?;
+    let results = experiment::results_dir(&plan, selection);
+    for warning in &plan.warnings {
+        output.warning(warning);
+    }
+    if as_json {
+        let cells: Vec<_> = plan
+            .selected
+            .iter()
+            .map(|place| &plan.cells[*place])
+            .collect();
+        output.line(&format!(
+            "{:#}",
+            json!({"spec": plan.resolved, "cells": cells})
+        ))?;
+        return Ok(exit::DONE);
+    }
+    let loader = wiring::loader("cpu")?;
+    let mut prepared = Vec::new();
+    let mut shapes = Vec::new();
+    for model in 0..plan.models.len() {
+        if let Some((model, shape)) = prepare(&plan, &catalog, loader.as_ref(), model, output)? {
+            prepared.push(model);
+            shapes.push(shape);
+        }
+    }
+    output.line(&format!(
+        "{}: {} cells; pack {} in {}; results in {}",
+        plan.name,
+        plan.selected.len(),
+        plan.pack.name(),
+        plan.pack.dir().display(),
+        results.display()
+    ))?;
+    if selection.only.is_empty() && output.is_verbose() || !selection.only.is_empty() {
+        output.data(&cell_table(&plan))?;
+    }
+    let all = units(&prepared);
+    let mine = &all[plan.shard.places(all.len())];
+    let found = status(&plan, mine, &results)?;
+    if found.is_empty() && !prepared.is_empty() {
+        let message = "limit, sample list or shard leave no prompt".to_owned();
+        return Err(RunnerError::NothingSelected(message).into());
+    }
+    output.data(&status_table(&plan, &found))?;
+    for (model, shape) in prepared.iter().zip(&shapes) {
+        let of_model: Vec<&TaskStatus> = found
+            .iter()
+            .filter(|status| status.model == model.model)
+            .collect();
+        let name = &plan.models[model.model].name;
+        output.line(&estimate(name, model, shape, &of_model, &results))?;
+    }
+    Ok(exit::DONE)
+}
+
+fn prepare(
+    plan: &Plan,
+    catalog: &Catalog,
+    loader: &dyn Loader,
+    place: usize,
+    output: Output,
+) -> Result<Option<(PreparedModel, ModelShape)>, Failure> {
+    let model = &plan.models[place];
+    let failed = |source| RunnerError::Model {
+        model: model.name.clone(),
+        source,
+    };
+    match loader.availability(model) {
+        Availability::Present => {}
+        Availability::Fetchable => {
+            output.note(&format!(
+                "{}: not here yet, so its prompts are not counted; `ripplekv fetch {}` or the first run gets it",
+                model.name, model.name
+            ));
+            return Ok(None);
+        }
+        Availability::NotChecked(reason) => {
+            output.note(&format!("{}: not checked: {reason}", model.name));
+            return Ok(None);
+        }
+        Availability::Broken(message) => {
+            return Err(Failure::Data(format!("model '{}': {message}", model.name)));
+        }
+    }
+    let tokenizer = loader.tokenizer(model).map_err(failed)?;
+    let shape = loader.shape(model).map_err(failed)?;
+    let prepared = prepare_model(plan, catalog, place, tokenizer.as_ref(), &shape)?;
+    Ok(Some((prepared, shape)))
+}
+
+fn cell_table(plan: &Plan) -> String {
+    let rows: Vec<Vec<String>> = plan
+        .selected
+        .iter()
+        .map(|place| {
+            let cell = &plan.cells[*place];
+            vec![
+                cell.key.to_string(),
+                cell.model.clone(),
+                cell.task.clone(),
+                cell.method.label.clone(),
+                cell.budget.clone().unwrap_or_default(),
+            ]
+        })
+        .collect();
+    plain_table(&["cell", "model", "task", "method", "budget"], &rows)
+}
+
+fn status_table(plan: &Plan, found: &[TaskStatus]) -> String {
+    let rows: Vec<Vec<String>> = found
+        .iter()
+        .map(|status| {
+            let state = match (status.done + status.failed, status.to_do) {
+                (_, 0) => "done",
+                (0, _) => "to do",
+                _ => "partial",
+            };
+            vec![
+                plan.models[status.model].name.clone(),
+                plan.tasks[status.task].info.name.to_owned(),
+                status.cells.to_string(),
+                status.prompts.to_string(),
+                status.tokens.to_string(),
+                status.longest.to_string(),
+                status.done.to_string(),
+                status.failed.to_string(),
+                status.to_do.to_string(),
+                state.to_owned(),
+            ]
+        })
+        .collect();
+    plain_table(
+        &[
+            "model", "task", "cells", "prompts", "tokens", "longest", "done", "failed", "to do",
+            "state",
+        ],
+        &rows,
+    )
+}
+
+/// What is left, in work, memory and, where earlier prompts were timed, time.
+fn estimate(
+    name: &str,
+    model: &PreparedModel,
+    shape: &ModelShape,
+    found: &[&TaskStatus],
+    results: &Path,
+) -> String {
+    let tokens: usize = found.iter().map(|status| status.tokens_to_do).sum();
+    let longest = found.iter().map(|status| status.longest).max().unwrap_or(0);
+    let prompts: usize = found.iter().map(|status| status.prompts).sum();
+    // Two operations for every weight and token, and for every pair of positions in attention.
+    let mean = tokens.checked_div(prompts.max(1)).unwrap_or(0) as f64;
+    let pairs = 2.0 * shape.layers as f64 * (shape.heads * shape.head_dim) as f64 * mean;
+    let operations = tokens as f64 * (2.0 * shape.parameters as f64 + pairs);
+    let weights = shape.parameters as f64 * 4.0;
+    let snapshot = (2 * shape.layers * shape.kv_heads * shape.head_dim * 4 * longest) as f64;
+    let time = seconds_per_token(results, name).map_or_else(
+        || "unknown until a prompt was timed".to_owned(),
+        |seconds| {
+            format!(
+                "about {}",
+                duration(Duration::from_secs_f64(seconds * tokens as f64))
+            )
+        },
+    );
+    format!(
+        "{name}: prompts cut at {} tokens; {tokens} tokens to prefill, {:.1} TFLOP; weights {:.0} MB, longest prompt's cache {:.0} MB; time {time}",
+        model.max_context,
+        operations / 1e12,
+        weights / 1e6,
+        snapshot / 1e6,
+    )
+}
+
+/// Seconds a prompt token took in earlier prompts of this folder, prefill and all cells together.
+fn seconds_per_token(results: &Path, model: &str) -> Option<f64> {
+    let stored = read_run(results).ok()?;
+    let mut milliseconds = 0.0;
+    let mut tokens = 0.0;
+    let mut last = None;
+    for record in &stored.records {
+        let of_model = stored
+            .cells
+            .get(&record.cell)
+            .is_some_and(|cell| cell.model == model);
+        let timing = stored
+            .timings
+            .get(&(record.cell.clone(), record.sample.clone()));
+        let (true, Some(timing)) = (of_model, timing) else {
+            continue;
+        };
+        milliseconds += timing.compress_ms + timing.decode_ms;
+        if last != Some(&record.prompt_hash) {
+            milliseconds += timing.prefill_ms;
+            tokens += record.prompt_tokens as f64;
+            last = Some(&record.prompt_hash);
+        }
+    }
+    (tokens > 0.0).then_some(milliseconds / 1e3 / tokens)
+}

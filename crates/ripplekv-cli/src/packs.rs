@@ -1,0 +1,26 @@
+//! Where a pack lies: the folder given, or `datasets/<name>` beside the current folder or above the spec.
+
+use std::path::{Path, PathBuf};
+
+/// The folder of a pack named in a spec. Where nothing is found, the folder where it should be.
+pub(crate) fn find(name: &str, spec_file: Option<&Path>) -> PathBuf {
+    let is_path = name.contains(['/', '\\']) || name.starts_with('.');
+    let relative = if is_path {
+        PathBuf::from(name)
+    } else {
+        Path::new("datasets").join(name)
+    };
+    let above_spec = spec_file
+        .and_then(|file| std::path::absolute(file).ok())
+        .map(|file| {
+            file.ancestors()
+                .skip(1)
+                .map(|folder| folder.join(&relative))
+                .collect::<Vec<_>>()
+        })
+        .unwrap_or_default();
+    std::iter::once(relative.clone())
+        .chain(above_spec)
+        .find(|folder| folder.is_dir())
+        .unwrap_or(relative)
+}

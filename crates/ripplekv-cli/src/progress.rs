@@ -1,0 +1,213 @@
+//! Progress of a run: a bar on a terminal, one line every 30 seconds elsewhere.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use ripplekv_runner::run::{Event, Observer};
+
+use crate::output::Output;
+
+const LINE_EVERY: Duration = Duration::from_secs(30);
+
+/// Shows events of a run.
+pub(crate) struct Progress {
+    output: Output,
+    bar: Option<ProgressBar>,
+    state: State,
+    last_line: Instant,
+}
+
+struct State {
+    started: Instant,
+    prompts: usize,
+    prompts_done: usize,
+    tokens: usize,
+    tokens_done: usize,
+    failed: usize,
+}
+
+impl Progress {
+    pub(crate) fn new(output: Output) -> Self {
+        let on_terminal = std::io::stderr().is_terminal() && !output.is_quiet();
+        Self {
+            output,
+            bar: on_terminal.then(bar),
+            state: State {
+                started: Instant::now(),
+                prompts: 0,
+                prompts_done: 0,
+                tokens: 0,
+                tokens_done: 0,
+                failed: 0,
+            },
+            last_line: Instant::now(),
+        }
+    }
+
+    /// Says something without tearing the bar.
+    fn say(&self, say: impl FnOnce(Output)) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| say(self.output)),
+            None => say(self.output),
+        }
+    }
+
+    fn prompt_done(&mut self, tokens: usize) {
+        self.state.prompts_done += 1;
+        self.state.tokens_done += tokens;
+        let message = self.state.message();
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(self.state.prompts_done as u64);
+                bar.set_message(message);
+            }
+            None if self.last_line.elapsed() >= LINE_EVERY
+                || self.state.prompts_done == self.state.prompts =>
+            {
+                self.last_line = Instant::now();
+                self.output.note(&format!(
+                    "{}/{} prompts, {message}",
+                    self.state.prompts_done, self.state.prompts
+                ));
+            }
+            None => {}
+        }
+    }
+}
+
+impl State {
+    /// Speed and time left, from the tokens done so far.
+    fn message(&self) -> String {
+        let seconds = self.started.elapsed().as_secs_f64();
+        let speed = self.tokens_done as f64 / seconds.max(1e-9);
+        let left = self.tokens.saturating_sub(self.tokens_done) as f64 / speed.max(1e-9);
+        let failed = match self.failed {
+            0 => String::new(),
+            failed => format!(", {failed} failed"),
+        };
+        format!(
+            "{speed:.0} prompt tokens/s, {} left{failed}",
+            duration(Duration::from_secs_f64(left))
+        )
+    }
+}
+
+/// A duration in the two largest units.
+pub(crate) fn duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (
+        seconds / 86_400,
+        seconds / 3600 % 24,
+        seconds / 60 % 60,
+        seconds % 60,
+    ) {
+        (0, 0, 0, seconds) => format!("{seconds} s"),
+        (0, 0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
+        (days, hours, _, _) => format!("{days} d {hours} h"),
+    }
+}
+
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} prompts, {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+impl Observer for Progress {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Fetching { model } => self.say(|output| {
+                output.note(&format!("{model} is not on this machine yet: fetching it, once"));
+            }),
+            Event::Preparing { model } => self.say(|output| {
+                output.detail(&format!("making the prompts of {model}"));
+            }),
+            Event::Prepared {
+                model,
+                max_context,
+                prompts,
+                too_long,
+                short_prompts,
+            } => self.say(|output| {
+                output.note(&format!(
+                    "{model}: {prompts} prompts, cut at {max_context} tokens, {too_long} longer ones left out, {short_prompts} below a must-keep set"
+                ));
+            }),
+            Event::Started {
+                cells,
+                prompts,
+                prompts_to_do,
+                tokens_to_do,
+                cells_to_do,
+            } => {
+                self.state.started = Instant::now();
+                self.last_line = Instant::now();
+                self.state.prompts = *prompts_to_do;
+                self.state.tokens = *tokens_to_do;
+                if let Some(bar) = &self.bar {
+                    bar.set_length(*prompts_to_do as u64);
+                }
+                self.say(|output| {
+                    output.note(&format!(
+                        "{cells} cells, {prompts} prompts; to do: {cells_to_do} cells of {prompts_to_do} prompts with {tokens_to_do} tokens"
+                    ));
+                });
+            }
+            Event::Loading { model } => self.say(|output| {
+                output.note(&format!("loading {model}"));
+            }),
+            Event::Loaded { model, milliseconds } => {
+                self.state.started = Instant::now();
+                self.say(|output| {
+                    output.detail(&format!("loaded {model} in {:.1} s", milliseconds / 1e3));
+                });
+            }
+            Event::UnitBusy { model, task, block } => self.say(|output| {
+                output.note(&format!(
+                    "{model}, {task}, block {block}: another process works on it"
+                ));
+            }),
+            Event::PromptDone { prompt_tokens, .. } => self.prompt_done(*prompt_tokens),
+            Event::SampleFailed {
+                model,
+                task,
+                sample,
+                cell,
+                error,
+            } => {
+                self.state.failed += 1;
+                self.say(|output| {
+                    output.warning(&format!("{model}, {task}, sample {sample}, {cell}: {error}"));
+                });
+            }
+            Event::Warning { text } => self.say(|output| output.warning(text)),
+            Event::Finished { .. } => {
+                if let Some(bar) = &self.bar {
+                    bar.finish_and_clear();
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+    use std::time::Duration;
+
+    #[test]
+    fn durations_show_two_units() {
+        for (seconds, text) in [
+            (5, "5 s"),
+            (65, "1 min 5 s"),
+            (7260, "2 h 1 min"),
+            (90_000, "1 d 1 h"),
+        ] {
+            assert_eq!(duration(Duration::from_secs(seconds)), text);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Generated files: tables of the README between markers, the command line page, the schema of the spec.
+//! A table stands between `<!-- generated: NAME -->` and `<!-- /generated -->`; NAME is a page of `ripplekv docs`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// Files written whole, and the arguments of the program that print them.
+const WHOLE: &[(&str, &[&str])] = &[
+    ("experiments/schema.json", &["schema"]),
+    ("docs/cli.md", &["docs", "cli"]),
+];
+
+/// Files with tables between markers; one that does not exist is left out.
+const MARKED: &[&str] = &["README.md", "docs/spec.md", "CONTRIBUTING.md"];
+
+/// Writes, or with `check` compares, every generated file.
+pub(crate) fn generate(root: &Path, check: bool) -> Result<String> {
+    let program = program(root)?;
+    let print = |arguments: &[&str]| print(&program, root, arguments);
+    let mut changed = Vec::new();
+    for (file, arguments) in WHOLE {
+        changed.extend(put(root, file, &print(arguments)?, check)?);
+    }
+    for file in MARKED {
+        let path = root.join(file);
+        if !path.is_file() {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).with_context(|| (*file).to_owned())?;
+        let filled =
+            fill(&text, |page| print(&["docs", page])).with_context(|| (*file).to_owned())?;
+        changed.extend(put(root, file, &filled, check)?);
+    }
+    match (changed.is_empty(), check) {
+        (true, _) => Ok("generated files are up to date".to_owned()),
+        (false, true) => bail!(
+            "not up to date: {}\nhint: cargo xtask generate",
+            changed.join(", ")
+        ),
+        (false, false) => Ok(format!("written: {}", changed.join(", "))),
+    }
+}
+
+/// The built program: beside this one, or built now.
+fn program(root: &Path) -> Result<PathBuf> {
+    let here = std::env::current_exe()?;
+    let folder = here.parent().context("this program lies in no folder")?;
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--quiet", "--package", "ripplekv-cli"])
+        .current_dir(root)
+        .status()
+        .context("cannot run cargo build")?;
+    if !status.success() {
+        bail!("ripplekv does not build");
+    }
+    Ok(folder.join(format!("ripplekv{}", std::env::consts::EXE_SUFFIX)))
+}
+
+fn print(program: &Path, root: &Path, arguments: &[&str]) -> Result<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .env_remove("RIPPLEKV_FAKE_ENGINE")
+        .current_dir(root)
+        .output()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    if !output.status.success() {
+        bail!(
+            "ripplekv {} failed: {}",
+            arguments.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Writes a file where it differs, or only says so.
+fn put(root: &Path, file: &str, text: &str, check: bool) -> Result<Option<String>> {
+    let path = root.join(file);
+    let before = std::fs::read_to_string(&path).unwrap_or_default();
+    if before == text {
+        return Ok(None);
+    }
+    if !check {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(&path, text).with_context(|| file.to_owned())?;
+    }
+    Ok(Some(file.to_owned()))
+}
+
+const OPEN: &str = "<!-- generated: ";
+const OPEN_END: &str = " -->";
+const CLOSE: &str = "<!-- /generated -->";
+
+/// Replaces what stands between the markers.
+fn fill(text: &str, page: impl Fn(&str) -> Result<String>) -> Result<String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(OPEN) {
+        let after = &rest[start + OPEN.len()..];
+        let name_end = after.find(OPEN_END).context("a marker does not end")?;
+        let name = &after[..name_end];
+        let close = after
+            .find(CLOSE)
+            .with_context(|| format!("the marker of '{name}' is not closed"))?;
+        filled.push_str(&rest[..start + OPEN.len() + name_end + OPEN_END.len()]);
+        filled.push_str(&format!("\n{}\n", page(name)?.trim_end()));
+        filled.push_str(CLOSE);
+        rest = &after[close + CLOSE.len()..];
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fill;
+
+    #[test]
+    fn only_what_stands_between_markers_changes() {
+        let text = "a\n<!-- generated: tasks -->\nold\n<!-- /generated -->\nb\n<!-- generated: models --><!-- /generated -->c";
+        let filled = fill(text, |page| Ok(format!("[{page}]\n"))).unwrap();
+        assert_eq!(
+            filled,
+            "a\n<!-- generated: tasks -->\n[tasks]\n<!-- /generated -->\nb\n<!-- generated: models -->\n[models]\n<!-- /generated -->c"
+        );
+        assert_eq!(
+            fill(&filled, |page| Ok(format!("[{page}]\n"))).unwrap(),
+            filled
+        );
+        assert!(fill("<!-- generated: x -->", |_| Ok(String::new())).is_err());
+    }
+}
