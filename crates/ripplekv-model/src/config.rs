@@ -248,16 +248,25 @@ impl RawConfig {
         if architecture != "llama" {
             return Err(wrong("model_type", unsupported(&architecture)));
         }
-        for (key, on) in [("attention_bias", self.attention_bias), ("mlp_bias", self.mlp_bias)] {
+        for (key, on) in [
+            ("attention_bias", self.attention_bias),
+            ("mlp_bias", self.mlp_bias),
+        ] {
             if on == Some(true) {
                 return Err(wrong(key, "biases are not supported for llama".to_owned()));
             }
         }
         if let Some(activation) = self.hidden_act.filter(|name| name != "silu") {
-            return Err(wrong("hidden_act", format!("`{activation}` is not supported; known: silu")));
+            return Err(wrong(
+                "hidden_act",
+                format!("`{activation}` is not supported; known: silu"),
+            ));
         }
         if self.num_attention_heads == 0 {
-            return Err(wrong("num_attention_heads", "must be above zero".to_owned()));
+            return Err(wrong(
+                "num_attention_heads",
+                "must be above zero".to_owned(),
+            ));
         }
         let rope = self.rope_parameters.or(self.rope_scaling);
         let rope_theta = self

@@ -45,8 +45,13 @@ impl DecodeRow {
             .iter()
             .map(|layer| {
                 let (kv_heads, _, head_dim) = layer.keys.dims3()?;
-                let empty =
-                    || Tensor::zeros((kv_heads, capacity.max(1), head_dim), layer.keys.dtype(), layer.keys.device());
+                let empty = || {
+                    Tensor::zeros(
+                        (kv_heads, capacity.max(1), head_dim),
+                        layer.keys.dtype(),
+                        layer.keys.device(),
+                    )
+                };
                 Ok(Suffix {
                     keys: empty()?,
                     values: empty()?,
@@ -79,13 +84,20 @@ impl DecodeRow {
             candle_core::bail!("a row with room for {} tokens is full", self.capacity)
         }
         let suffix = &self.suffix[layer];
-        suffix.keys.slice_set(&keys.contiguous()?, 1, self.generated)?;
-        suffix.values.slice_set(&values.contiguous()?, 1, self.generated)?;
+        suffix
+            .keys
+            .slice_set(&keys.contiguous()?, 1, self.generated)?;
+        suffix
+            .values
+            .slice_set(&values.contiguous()?, 1, self.generated)?;
         let length = self.generated + 1;
         let prompt = &self.cache.layers[layer];
         Ok([
             (prompt.keys.clone(), prompt.values.clone()),
-            (suffix.keys.narrow(1, 0, length)?, suffix.values.narrow(1, 0, length)?),
+            (
+                suffix.keys.narrow(1, 0, length)?,
+                suffix.values.narrow(1, 0, length)?,
+            ),
         ])
     }
 

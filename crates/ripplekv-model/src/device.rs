@@ -14,9 +14,9 @@ pub fn open_device(name: &str) -> Result<Device, ModelError> {
         reason,
     };
     let (kind, ordinal) = name.split_once(':').unwrap_or((name, "0"));
-    let ordinal: usize = ordinal
-        .parse()
-        .map_err(|_| fail("the part behind the colon is a number; hint: write `cuda:0`".to_owned()))?;
+    let ordinal: usize = ordinal.parse().map_err(|_| {
+        fail("the part behind the colon is a number; hint: write `cuda:0`".to_owned())
+    })?;
     match kind {
         "cpu" => Ok(Device::Cpu),
         "cuda" if candle_core::utils::cuda_is_available() => {
@@ -31,6 +31,8 @@ pub fn open_device(name: &str) -> Result<Device, ModelError> {
         "metal" => Err(fail(
             "this build has no metal; hint: build with `--features metal`".to_owned(),
         )),
-        _ => Err(fail("not a device; hint: `cpu`, `cuda:0` or `metal`".to_owned())),
+        _ => Err(fail(
+            "not a device; hint: `cpu`, `cuda:0` or `metal`".to_owned(),
+        )),
     }
 }

@@ -25,7 +25,11 @@ impl Rope {
         let half = frequencies.len();
         let mut angles = Vec::with_capacity(positions * half);
         for position in 0..positions {
-            angles.extend(frequencies.iter().map(|frequency| position as f32 * frequency));
+            angles.extend(
+                frequencies
+                    .iter()
+                    .map(|frequency| position as f32 * frequency),
+            );
         }
         let angles = Tensor::from_vec(angles, (positions, half), device)?;
         Ok(Self {

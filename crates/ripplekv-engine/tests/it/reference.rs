@@ -27,11 +27,11 @@ fn rope(states: &Tensor, config: &ModelConfig) -> Tensor {
     for position in 0..seq {
         for channel in 0..head_dim {
             let pair = channel % half;
-            let frequency =
-                1.0 / f64::from(config.rope_theta).powf(2.0 * pair as f64 / head_dim as f64);
-            let angle = position as f64 * frequency;
-            cos.push(angle.cos() as f32);
-            sin.push(angle.sin() as f32);
+            // f32 as in transformers: the table is part of the model's definition
+            let exponent = (2 * pair) as f32 / head_dim as f32;
+            let angle = position as f32 * (1.0 / config.rope_theta.powf(exponent));
+            cos.push(angle.cos());
+            sin.push(angle.sin());
         }
     }
     let table = |values| Tensor::from_vec(values, (seq, head_dim), &Device::Cpu).unwrap();

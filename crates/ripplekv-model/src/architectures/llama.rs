@@ -114,7 +114,10 @@ impl Llama {
     /// `[heads, seq, head_dim]` to `[seq, heads * head_dim]`.
     fn join_heads(&self, states: &Tensor) -> candle_core::Result<Tensor> {
         let (heads, seq, head_dim) = states.dims3()?;
-        states.transpose(0, 1)?.contiguous()?.reshape((seq, heads * head_dim))
+        states
+            .transpose(0, 1)?
+            .contiguous()?
+            .reshape((seq, heads * head_dim))
     }
 
     /// Causal attention of the queries at `first..first + seq` over the keys of `0..first + seq`, tile by tile.
@@ -131,10 +134,11 @@ impl Llama {
         for start in (0..seq).step_by(QUERY_TILE) {
             let tile = QUERY_TILE.min(seq - start);
             let seen = first + start + tile;
-            let stacked = queries
-                .narrow(1, start, tile)?
-                .contiguous()?
-                .reshape((kv_heads, heads / kv_heads * tile, head_dim))?;
+            let stacked = queries.narrow(1, start, tile)?.contiguous()?.reshape((
+                kv_heads,
+                heads / kv_heads * tile,
+                head_dim,
+            ))?;
             let keys = layer.keys.narrow(1, 0, seen)?;
             let values = layer.values.narrow(1, 0, seen)?;
             let softmax = CausalSoftmax {
@@ -143,7 +147,9 @@ impl Llama {
                 visible: first + start + 1,
             };
             let attention = softmax.apply(stacked.matmul(&keys.t()?)?)?;
-            let mixed = attention.matmul(&values)?.reshape((heads, tile, head_dim))?;
+            let mixed = attention
+                .matmul(&values)?
+                .reshape((heads, tile, head_dim))?;
             tiles.push(self.join_heads(&mixed)?);
         }
         Tensor::cat(&tiles, 0)
@@ -292,7 +298,11 @@ impl Decoder for Llama {
             let values = self.split_heads(&linear(&normed, &layer.value)?, self.config.kv_heads)?;
             // of the last layer only the last position is read on, and the window by scorers
             let read_from = if index == last_layer { n - 1 } else { 0 };
-            let query_from = if index == last_layer { (n - 1).min(n - window) } else { 0 };
+            let query_from = if index == last_layer {
+                (n - 1).min(n - window)
+            } else {
+                0
+            };
             let rows = normed.narrow(0, query_from, n - query_from)?;
             let queries = self.rope.apply(
                 &self.split_heads(&linear(&rows, &layer.query)?, self.config.heads)?,
@@ -301,7 +311,11 @@ impl Decoder for Llama {
             drop(normed);
             let window_queries = match window {
                 0 => None,
-                _ => Some(queries.narrow(1, n - window - query_from, window)?.contiguous()?),
+                _ => Some(
+                    queries
+                        .narrow(1, n - window - query_from, window)?
+                        .contiguous()?,
+                ),
             };
             let state = LayerState {
                 keys,

@@ -38,7 +38,8 @@ impl CausalSoftmax {
             })
             .collect();
         let mask = Tensor::from_vec(mask, (1, rows, entries), logits.device())?;
-        let scaled = (logits.to_dtype(DType::F32)? * f64::from(self.scale))?.broadcast_add(&mask)?;
+        let scaled =
+            (logits.to_dtype(DType::F32)? * f64::from(self.scale))?.broadcast_add(&mask)?;
         candle_nn::ops::softmax_last_dim(&scaled)?.to_dtype(logits.dtype())
     }
 }
@@ -82,7 +83,11 @@ fn softmax_row(row: &mut [f32], scale: f32) {
             let mut chunks = row.chunks_exact(LANES);
             for chunk in &mut chunks {
                 for lane in 0..LANES {
-                    maxima[lane] = if chunk[lane] > maxima[lane] { chunk[lane] } else { maxima[lane] };
+                    maxima[lane] = if chunk[lane] > maxima[lane] {
+                        chunk[lane]
+                    } else {
+                        maxima[lane]
+                    };
                 }
             }
             let mut maximum = f32::NEG_INFINITY;
@@ -159,11 +164,23 @@ mod tests {
     fn the_kernel_equals_masked_tensor_operations() {
         let (batch, group, tile, start) = (2, 3, 5, 37);
         let entries = start + tile;
-        let logits = Tensor::randn(0f32, 4.0, (batch, group * tile, entries), &Device::Cpu).unwrap();
-        let op = CausalSoftmax { scale: 0.125, tile, visible: start + 1 };
+        let logits =
+            Tensor::randn(0f32, 4.0, (batch, group * tile, entries), &Device::Cpu).unwrap();
+        let op = CausalSoftmax {
+            scale: 0.125,
+            tile,
+            visible: start + 1,
+        };
         let expected = op.by_tensor_operations(&logits).unwrap();
         let got = op.apply(logits.copy().unwrap()).unwrap();
-        let worst = (expected - got).unwrap().abs().unwrap().max_all().unwrap().to_scalar::<f32>().unwrap();
+        let worst = (expected - got)
+            .unwrap()
+            .abs()
+            .unwrap()
+            .max_all()
+            .unwrap()
+            .to_scalar::<f32>()
+            .unwrap();
         assert!(worst < 1e-6, "{worst}");
     }
 }

@@ -19,6 +19,8 @@ pub(super) fn map_safetensors(
     // (downloads are renamed into place when complete).
     unsafe { MmapedSafetensors::multi(files) }.map_err(|error| ModelError::Format {
         path: folder.to_owned(),
-        reason: format!("not readable as safetensors ({error}); hint: the file may be cut, fetch it again"),
+        reason: format!(
+            "not readable as safetensors ({error}); hint: the file may be cut, fetch it again"
+        ),
     })
 }

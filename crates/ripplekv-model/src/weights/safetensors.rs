@@ -54,7 +54,8 @@ fn shard_files(folder: &Path) -> Result<Vec<PathBuf>, ModelError> {
         }
         return Err(ModelError::Format {
             path: folder.to_owned(),
-            reason: "no model.safetensors and no model.safetensors.index.json in this folder".to_owned(),
+            reason: "no model.safetensors and no model.safetensors.index.json in this folder"
+                .to_owned(),
         });
     }
     let text = std::fs::read_to_string(&index_path).map_err(|source| ModelError::Io {
@@ -73,7 +74,9 @@ fn shard_files(folder: &Path) -> Result<Vec<PathBuf>, ModelError> {
             if name.contains('/') || name.contains('\\') || !file.exists() {
                 return Err(ModelError::Format {
                     path: index_path.clone(),
-                    reason: format!("names the shard `{name}`, which is not in the folder; hint: fetch it again"),
+                    reason: format!(
+                        "names the shard `{name}`, which is not in the folder; hint: fetch it again"
+                    ),
                 });
             }
             Ok(file)
@@ -100,7 +103,10 @@ impl Weights for FolderWeights {
             return Err(ModelError::Tensor {
                 path: self.folder.clone(),
                 name: name.to_owned(),
-                reason: format!("has number format {:?}; known: f32, f16, bf16", tensor.dtype()),
+                reason: format!(
+                    "has number format {:?}; known: f32, f16, bf16",
+                    tensor.dtype()
+                ),
             });
         }
         Ok(tensor.to_dtype(dtype)?)

@@ -39,7 +39,9 @@ fn best(logits: &Tensor) -> u32 {
 
 /// Logits of every position from one prefill of one token and steps from there.
 fn stepwise(decoder: &dyn Decoder, ids: &[u32]) -> Vec<Tensor> {
-    let prefill = decoder.prefill(&ids[..1], Needs::default(), &mut |_, _| ()).unwrap();
+    let prefill = decoder
+        .prefill(&ids[..1], Needs::default(), &mut |_, _| ())
+        .unwrap();
     let cache = Arc::new(CompressedCache::full(&prefill.snapshot));
     let mut row = DecodeRow::new(cache, ids.len()).unwrap();
     let mut all = vec![prefill.logits];
@@ -50,7 +52,9 @@ fn stepwise(decoder: &dyn Decoder, ids: &[u32]) -> Vec<Tensor> {
 }
 
 fn greedy(decoder: &dyn Decoder, prompt: &[u32], count: usize) -> Vec<u32> {
-    let prefill = decoder.prefill(prompt, Needs::default(), &mut |_, _| ()).unwrap();
+    let prefill = decoder
+        .prefill(prompt, Needs::default(), &mut |_, _| ())
+        .unwrap();
     let cache = Arc::new(CompressedCache::full(&prefill.snapshot));
     let mut row = DecodeRow::new(cache, count).unwrap();
     let mut generated = vec![best(&prefill.logits)];
@@ -70,7 +74,9 @@ fn tiny_models_equal_transformers() {
         let expected = tensors(name);
         let input = ids(&expected["input_ids"]);
         for length in [1, 7, input.len()] {
-            let got = decoder.prefill(&input[..length], Needs::default(), &mut |_, _| ()).unwrap();
+            let got = decoder
+                .prefill(&input[..length], Needs::default(), &mut |_, _| ())
+                .unwrap();
             let wanted = expected["logits"].get(length - 1).unwrap();
             assert!(worst(&got.logits, &wanted) < 1e-4, "{name} at {length}");
         }
@@ -79,7 +85,11 @@ fn tiny_models_equal_transformers() {
             assert!(difference < 1e-4, "{name} at {position}: {difference}");
         }
         let wanted = ids(&expected["greedy_ids"]);
-        assert_eq!(greedy(decoder.as_ref(), &input, wanted.len()), wanted, "{name}");
+        assert_eq!(
+            greedy(decoder.as_ref(), &input, wanted.len()),
+            wanted,
+            "{name}"
+        );
     }
 }
 
@@ -99,14 +109,19 @@ fn smollm2_equals_transformers_on_the_same_file() {
     let expected = tensors("smollm2-q4");
     let prompt = ids(&expected["prompt_ids"]);
     assert_eq!(prompt.len(), 1000);
-    let prefill = decoder.prefill(&prompt, Needs::default(), &mut |_, _| ()).unwrap();
+    let prefill = decoder
+        .prefill(&prompt, Needs::default(), &mut |_, _| ())
+        .unwrap();
     let difference = worst(&prefill.logits, &expected["last_logits"]);
     println!("worst difference of the last logits: {difference}");
     assert!(difference < 2e-3, "{difference}");
     let vocabulary = Tensor::new(ids(&expected["vocab_ids"]), &Device::Cpu).unwrap();
     for (index, position) in ids(&expected["positions"]).into_iter().enumerate() {
         let part = &prompt[..=position as usize];
-        let got = decoder.prefill(part, Needs::default(), &mut |_, _| ()).unwrap().logits;
+        let got = decoder
+            .prefill(part, Needs::default(), &mut |_, _| ())
+            .unwrap()
+            .logits;
         let got = got.index_select(&vocabulary, 0).unwrap();
         let difference = worst(&got, &expected["logits"].get(index).unwrap());
         assert!(difference < 2e-3, "position {position}: {difference}");
