@@ -167,7 +167,10 @@ fn selected_rows<'a>(selection: &Selection, group: &'a Group) -> Vec<Row<'a>> {
             continue;
         }
         for label in group.methods_at(budget) {
-            let wanted = selection.method.as_deref().is_none_or(|method| method == label);
+            let wanted = selection
+                .method
+                .as_deref()
+                .is_none_or(|method| method == label);
             let scored = group.row(label, budget).iter().any(|cell| cell.scored > 0);
             if wanted && scored {
                 rows.push((label, budget));
@@ -178,7 +181,10 @@ fn selected_rows<'a>(selection: &Selection, group: &'a Group) -> Vec<Row<'a>> {
 }
 
 fn check_not_empty(selection: &Selection, groups: &[Group]) -> Result<(), ReportError> {
-    if groups.iter().any(|group| !selected_rows(selection, group).is_empty()) {
+    if groups
+        .iter()
+        .any(|group| !selected_rows(selection, group).is_empty())
+    {
         return Ok(());
     }
     let mut known: Vec<String> = Vec::new();
@@ -219,8 +225,8 @@ fn compare_groups(
                 || left.budget.is_some() && right.budget.is_some()
                 || !by_name && (budget.is_none() || other_budget.is_none());
             let same_label = !by_name || label == other_label;
-            let same_row = left.folder == right.folder
-                && (label, budget) == (other_label, other_budget);
+            let same_row =
+                left.folder == right.folder && (label, budget) == (other_label, other_budget);
             if !same_budget || !same_label || same_row {
                 continue;
             }
@@ -341,7 +347,9 @@ fn sentence(names: &Names, found: &Difference, tasks: &[TaskComparison]) -> Stri
             format!("{left} is {size} points {side} {right}{at} ({ground})")
         } else {
             let size = points(found.mean);
-            format!("no detectable difference between {left} and {right}{at} ({size} points, {ground})")
+            format!(
+                "no detectable difference between {left} and {right}{at} ({size} points, {ground})"
+            )
         }
     };
     let Some(ends) = found.interval else {

@@ -64,7 +64,9 @@ pub enum ReportError {
         hint: String,
     },
     /// The two sides share no sample.
-    #[error("`{left}` and `{right}` share no sample of the same model, task, protocol and query mode")]
+    #[error(
+        "`{left}` and `{right}` share no sample of the same model, task, protocol and query mode"
+    )]
     NothingShared {
         /// First side.
         left: String,

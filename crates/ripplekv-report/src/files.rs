@@ -48,8 +48,8 @@ impl Output {
             std::process::id(),
             path.file_name().unwrap_or_default().to_string_lossy()
         ));
-        let result = write(&unfinished)
-            .and_then(|()| fs::rename(&unfinished, &path).map_err(failed));
+        let result =
+            write(&unfinished).and_then(|()| fs::rename(&unfinished, &path).map_err(failed));
         if let Err(error) = result {
             // The unfinished file is of no use to anyone; the first error is the one to show.
             let _ = fs::remove_file(&unfinished);

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::budget::Budget;
 use crate::files::slug;
-use crate::protocol::{note, table_protocols};
 use crate::options::{OTHER_CATEGORY, ReportOptions};
+use crate::protocol::{note, table_protocols};
 use crate::read::{CellSamples, Results};
 use crate::stats::{self, Interval};
 use crate::summary::CellSummary;
@@ -56,7 +56,12 @@ pub(crate) struct RowAverage {
 }
 
 impl Group {
-    pub(crate) fn cell(&self, label: &str, budget: Option<&str>, task: &str) -> Option<&CellSummary> {
+    pub(crate) fn cell(
+        &self,
+        label: &str,
+        budget: Option<&str>,
+        task: &str,
+    ) -> Option<&CellSummary> {
         self.cells
             .get(&(label.to_owned(), budget.map(str::to_owned), task.to_owned()))
     }
@@ -78,7 +83,10 @@ impl Group {
     pub(crate) fn expected_of<'a>(&self, tasks: impl Iterator<Item = &'a GroupTask>) -> usize {
         tasks
             .filter_map(|task| {
-                let any = self.cells.values().find(|cell| cell.cell.task == task.name)?;
+                let any = self
+                    .cells
+                    .values()
+                    .find(|cell| cell.cell.task == task.name)?;
                 Some(any.expected)
             })
             .sum()
@@ -170,7 +178,9 @@ impl Group {
         let score = match <&[f64; 16]>::try_from(scores.as_slice()) {
             Ok(sixteen) => sixteen_task_average(sixteen),
             Err(_) if scores.is_empty() => return None,
-            Err(_) => round_2(scores.iter().fold(0.0, |sum, score| sum + score) / scores.len() as f64),
+            Err(_) => {
+                round_2(scores.iter().fold(0.0, |sum, score| sum + score) / scores.len() as f64)
+            }
         };
         Some((score, complete))
     }
@@ -206,7 +216,10 @@ impl Group {
     pub(crate) fn categories(&self) -> Vec<(&str, Vec<&GroupTask>)> {
         let mut categories: Vec<(&str, Vec<&GroupTask>)> = Vec::new();
         for task in &self.tasks {
-            match categories.iter_mut().find(|(name, _)| *name == task.category) {
+            match categories
+                .iter_mut()
+                .find(|(name, _)| *name == task.category)
+            {
                 Some((_, tasks)) => tasks.push(task),
                 None => categories.push((&task.category, vec![task])),
             }
@@ -303,7 +316,11 @@ fn build(
     let mut expected: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for data in cells {
         let ids = expected.entry(&data.cell.task).or_default();
-        ids.extend(data.samples.iter().map(|sample| sample.record.sample.as_str()));
+        ids.extend(
+            data.samples
+                .iter()
+                .map(|sample| sample.record.sample.as_str()),
+        );
     }
     let tasks = order_tasks(expected.keys().copied(), options);
     let mut summaries = BTreeMap::new();
@@ -379,7 +396,10 @@ fn unique_labels(cells: &[&CellSamples], warnings: &mut Vec<String>) -> Vec<Stri
     labels
 }
 
-fn order_tasks<'a>(names: impl Iterator<Item = &'a str>, options: &ReportOptions) -> Vec<GroupTask> {
+fn order_tasks<'a>(
+    names: impl Iterator<Item = &'a str>,
+    options: &ReportOptions,
+) -> Vec<GroupTask> {
     let mut tasks: Vec<(usize, GroupTask)> = names
         .map(|name| {
             let position = options.tasks.iter().position(|task| task.name == name);
@@ -403,8 +423,11 @@ fn order_tasks<'a>(names: impl Iterator<Item = &'a str>, options: &ReportOptions
             .unwrap_or(usize::MAX)
     };
     tasks.sort_by(|left, right| {
-        (first_of(&left.1.category), left.0, &left.1.name)
-            .cmp(&(first_of(&right.1.category), right.0, &right.1.name))
+        (first_of(&left.1.category), left.0, &left.1.name).cmp(&(
+            first_of(&right.1.category),
+            right.0,
+            &right.1.name,
+        ))
     });
     tasks.into_iter().map(|(_, task)| task).collect()
 }
@@ -502,4 +525,3 @@ fn fill_percent_of_full(group: &mut Group) {
         }
     }
 }
-

@@ -26,7 +26,9 @@ impl TaskPairs {
         let pairs: Vec<(f64, f64)> = left
             .scores
             .iter()
-            .filter_map(|(sample, score)| Some((100.0 * score, 100.0 * known.get(sample.as_str())?)))
+            .filter_map(|(sample, score)| {
+                Some((100.0 * score, 100.0 * known.get(sample.as_str())?))
+            })
             .collect();
         (!pairs.is_empty()).then(|| TaskPairs {
             task: left.cell.task.clone(),
@@ -37,7 +39,11 @@ impl TaskPairs {
 
     /// Mean of left minus right.
     pub(crate) fn difference(&self) -> f64 {
-        let differences = self.left.iter().zip(&self.right).map(|(left, right)| left - right);
+        let differences = self
+            .left
+            .iter()
+            .zip(&self.right)
+            .map(|(left, right)| left - right);
         differences.sum::<f64>() / self.left.len() as f64
     }
 }
@@ -79,11 +85,11 @@ pub(crate) fn difference(tasks: &[TaskPairs], options: &ReportOptions) -> Option
         })
     });
     let flips = |from: fn(&TaskPairs) -> &Vec<f64>, to: fn(&TaskPairs) -> &Vec<f64>| {
-        let pairs = tasks.iter().flat_map(|task| from(task).iter().zip(to(task)));
+        let pairs = tasks
+            .iter()
+            .flat_map(|task| from(task).iter().zip(to(task)));
         pairs
-            .filter(|(from, to)| {
-                **from >= 100.0 * CORRECT_FROM && **to < 100.0 * CORRECT_FROM
-            })
+            .filter(|(from, to)| **from >= 100.0 * CORRECT_FROM && **to < 100.0 * CORRECT_FROM)
             .count()
     };
     Some(Difference {

@@ -40,9 +40,8 @@ pub(crate) fn table_protocols(cells: &[&Cell]) -> Vec<String> {
         .zip(&keys)
         .map(|(cell, key)| {
             let mut shown = key.shared.clone();
-            let conflicting = |values: Option<&BTreeSet<String>>| {
-                values.is_some_and(|values| values.len() > 1)
-            };
+            let conflicting =
+                |values: Option<&BTreeSet<String>>| values.is_some_and(|values| values.len() > 1);
             for name in PER_TASK {
                 if conflicting(task_values.get(&(key, cell.task.as_str(), *name)))
                     && let Some(value) = set(&cell.protocol, name)

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::ReportError;
 use crate::figures::{self, FIGURES, Figure};
@@ -88,6 +89,7 @@ pub fn write_report(
     let mut output = Output::new(out);
     let mut page = String::from("# Report\n");
     push_warnings(&mut page, &warnings);
+    push_what_was_run(&mut page, &results.manifests);
     let mut terminal = Vec::new();
     for group in &groups {
         page.push_str(&format!(
@@ -121,7 +123,9 @@ pub fn write_report(
 
 fn all_warnings(reading: &[String], groups: &[Group]) -> Vec<String> {
     let mut warnings = reading.to_vec();
-    let apart = groups.iter().filter(|group| !group.protocol_note.is_empty());
+    let apart = groups
+        .iter()
+        .filter(|group| !group.protocol_note.is_empty());
     if apart.count() > 0 {
         warnings.push(
             "the results hold cells of several protocols; each protocol has tables of its own"
@@ -137,6 +141,41 @@ fn all_warnings(reading: &[String], groups: &[Group]) -> Vec<String> {
         warnings.extend(warned);
     }
     warnings
+}
+
+/// What the manifests say of the runs: names, packs, programs, models.
+fn push_what_was_run(page: &mut String, manifests: &[Value]) {
+    if manifests.is_empty() {
+        return;
+    }
+    page.push_str("\n## What was run\n\n");
+    for manifest in manifests {
+        let text = |pointer: &str| match manifest.pointer(pointer) {
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::Number(number)) => Some(number.to_string()),
+            _ => None,
+        };
+        let mut parts = vec![format!(
+            "experiment {}",
+            text("/name").unwrap_or_else(|| "without a name".to_owned())
+        )];
+        parts.extend(text("/pack/name").map(|pack| format!("pack {pack}")));
+        parts.extend(text("/program/version").map(|version| format!("ripplekv {version}")));
+        parts.extend(text("/program/git/commit").map(|commit| format!("commit {commit}")));
+        let models = manifest.get("models").and_then(Value::as_object);
+        for (name, identity) in models.into_iter().flatten() {
+            let of = |key: &str| identity.get(key).and_then(Value::as_str).unwrap_or("?");
+            parts.push(format!(
+                "model {name} ({} on {})",
+                of("dtype"),
+                of("device")
+            ));
+        }
+        page.push_str(&format!(
+            "- {}\n",
+            render::escape_markdown(&parts.join(", "))
+        ));
+    }
 }
 
 fn push_warnings(page: &mut String, warnings: &[String]) {

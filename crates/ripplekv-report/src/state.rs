@@ -41,9 +41,11 @@ pub(crate) fn warnings(group: &Group) -> Vec<String> {
     lines.extend(partial.lines(|fact| format!("unfinished: {fact}")));
     lines.extend(failed.lines(|fact| format!("{fact} samples failed and are in no score")));
     lines.extend(short.lines(|fact| {
-        format!("{fact} prompts are shorter than the budget allows for (`short_prompts` applied)")
+        format!("{fact} prompts have a budget below the must-keep set (`short_prompts` applied)")
     }));
-    lines.extend(noted.lines(|fact| format!("{fact} records carry a warning of their own (samples.csv)")));
+    lines.extend(
+        noted.lines(|fact| format!("{fact} records carry a warning of their own (samples.csv)")),
+    );
     lines
 }
 

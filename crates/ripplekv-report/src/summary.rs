@@ -85,9 +85,8 @@ impl CellSummary {
             .iter()
             .filter(|sample| sample.record.error.is_none())
             .collect();
-        let over = |value: fn(&Sample) -> Option<f64>| {
-            mean(ran.iter().filter_map(|sample| value(sample)))
-        };
+        let over =
+            |value: fn(&Sample) -> Option<f64>| mean(ran.iter().filter_map(|sample| value(sample)));
         CellSummary {
             cell: data.cell.clone(),
             label,

@@ -49,7 +49,11 @@ impl Axes {
         let mut free_from = f64::NEG_INFINITY;
         for (value, text) in ticks {
             let x = self.x(*value);
-            scene.line(&[(x, self.bottom), (x, self.bottom + 4.0)], STYLE.muted, 1.0);
+            scene.line(
+                &[(x, self.bottom), (x, self.bottom + 4.0)],
+                STYLE.muted,
+                1.0,
+            );
             let width = text_width(text, STYLE.small_size);
             if x - width / 2.0 < free_from {
                 continue;
@@ -118,7 +122,10 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_cover_the_data() {
-        assert_eq!(round_ticks(0.0, 100.0, 5), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        assert_eq!(
+            round_ticks(0.0, 100.0, 5),
+            [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
+        );
         assert_eq!(round_ticks(31.2, 33.9, 4), [31.0, 32.0, 33.0, 34.0]);
         let ticks = round_ticks(5.0, 5.0, 4);
         assert!(ticks.len() > 1 && ticks[0] <= 5.0 && ticks[ticks.len() - 1] >= 5.0);

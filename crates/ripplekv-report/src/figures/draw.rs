@@ -5,7 +5,9 @@ use std::path::Path;
 
 use plotters::backend::{BitMapBackend, DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{FontDesc, FontFamily, FontStyle, FontTransform, RGBAColor, ShapeStyle, TextStyle};
+use plotters::style::{
+    FontDesc, FontFamily, FontStyle, FontTransform, RGBAColor, ShapeStyle, TextStyle,
+};
 
 use crate::figures::scene::{Anchor, FONT_HEIGHT_EM, Label, Scene, Shape, font_is_ready};
 use crate::figures::style::{Rgb, STYLE};
@@ -57,7 +59,12 @@ pub(crate) fn png(scene: &Scene, path: &Path) -> Result<(), String> {
         backend.present().map_err(|error| error.to_string())?;
     }
     let (small_width, small_height) = pixels(scene, SCALE / PER_PIXEL as f64);
-    let small = averaged(&drawn, width as usize, small_width as usize, small_height as usize);
+    let small = averaged(
+        &drawn,
+        width as usize,
+        small_width as usize,
+        small_height as usize,
+    );
     let mut backend = BitMapBackend::new(path, (small_width, small_height));
     backend
         .blit_bitmap((0, 0), (small_width, small_height), &small)

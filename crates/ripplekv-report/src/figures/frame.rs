@@ -71,7 +71,10 @@ impl Legend {
     }
 
     pub(crate) fn width(&self) -> f64 {
-        let texts = self.entries.iter().map(|(_, text)| text_width(text, STYLE.text_size));
+        let texts = self
+            .entries
+            .iter()
+            .map(|(_, text)| text_width(text, STYLE.text_size));
         SWATCH + texts.fold(0.0, f64::max) + 4.0
     }
 
@@ -89,7 +92,9 @@ impl Legend {
                     let middle = (start + end) / 2.0;
                     scene.marker(middle, y, *marker, *color, STYLE.marker_radius);
                 }
-                Swatch::Dashed(color) => scene.dashed((start, y), (end, y), *color, STYLE.line_width),
+                Swatch::Dashed(color) => {
+                    scene.dashed((start, y), (end, y), *color, STYLE.line_width)
+                }
             }
             scene.text(label(text.clone(), left + SWATCH, y + 4.0));
         }

@@ -8,6 +8,8 @@ mod scene;
 mod score_by_budget;
 mod style;
 mod task_dumbbell;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use draw::{png, svg};
 pub(crate) use scene::Scene;

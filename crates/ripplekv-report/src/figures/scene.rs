@@ -141,7 +141,13 @@ impl Scene {
         let text = label
             .text
             .chars()
-            .map(|character| if character.is_control() { ' ' } else { character })
+            .map(|character| {
+                if character.is_control() {
+                    ' '
+                } else {
+                    character
+                }
+            })
             .collect();
         self.shapes.push(Shape::Text(Label { text, ..label }));
     }
@@ -252,10 +258,7 @@ pub(crate) mod check {
         assert!(!texts.is_empty(), "a figure without any text");
         for (index, (label, area)) in texts.iter().enumerate() {
             assert!(
-                area.0 >= 0.0
-                    && area.1 >= 0.0
-                    && area.2 <= scene.width
-                    && area.3 <= scene.height,
+                area.0 >= 0.0 && area.1 >= 0.0 && area.2 <= scene.width && area.3 <= scene.height,
                 "`{}` leaves the figure: {area:?} in {} x {}",
                 label.text,
                 scene.width,
@@ -276,7 +279,10 @@ pub(crate) mod check {
         assert!(font_is_ready());
         let narrow = text_width("iiii", 12.0);
         let wide = text_width("MMMM", 12.0);
-        assert!(narrow > 8.0 && narrow < wide && wide < 48.0, "{narrow} {wide}");
+        assert!(
+            narrow > 8.0 && narrow < wide && wide < 48.0,
+            "{narrow} {wide}"
+        );
         assert_eq!(fitted("short", 12.0, 200.0), "short");
         let cut = fitted("a label that is far too long", 12.0, 60.0);
         assert!(cut.ends_with('…') && text_width(&cut, 12.0) <= 60.0);

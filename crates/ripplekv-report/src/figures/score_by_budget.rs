@@ -65,12 +65,11 @@ fn draw(group: &Group, kind: BudgetKind, budgets: &[&Budget]) -> Option<Figure> 
     let legend = Legend::new(
         flat.iter()
             .map(|(label, _)| (Swatch::Dashed(STYLE.ink), (*label).to_owned()))
-            .chain(series.iter().map(|one| {
-                (
-                    Swatch::Series(one.color, one.marker),
-                    one.label.to_owned(),
-                )
-            }))
+            .chain(
+                series
+                    .iter()
+                    .map(|one| (Swatch::Series(one.color, one.marker), one.label.to_owned())),
+            )
             .collect(),
     );
     let left = STYLE.margin + 58.0;
@@ -86,10 +85,11 @@ fn draw(group: &Group, kind: BudgetKind, budgets: &[&Budget]) -> Option<Figure> 
         x_range: x_range(budgets, &place),
         y_range: (0.0, 1.0),
     };
-    let values = flat
-        .iter()
-        .map(|(_, average)| *average)
-        .chain(series.iter().flat_map(|one| one.points.iter().map(|point| point.1)));
+    let values = flat.iter().map(|(_, average)| *average).chain(
+        series
+            .iter()
+            .flat_map(|one| one.points.iter().map(|point| point.1)),
+    );
     let (axes, y_ticks) = with_y_range(axes, values);
     let mut scene = Scene::new(width, axes.bottom + 40.0 + STYLE.margin);
     heading.draw(&mut scene);
@@ -109,7 +109,11 @@ fn draw(group: &Group, kind: BudgetKind, budgets: &[&Budget]) -> Option<Figure> 
     legend.draw(&mut scene, axes.right + 26.0, axes.top);
     Some(Figure {
         part: String::new(),
-        description: format!("{} against budget for {} methods", group.average_title(), series.len()),
+        description: format!(
+            "{} against budget for {} methods",
+            group.average_title(),
+            series.len()
+        ),
         scene,
         data: data(group, budgets),
     })
@@ -153,7 +157,10 @@ fn draw_series(scene: &mut Scene, axes: &Axes, series: &[Series<'_>]) {
             .filter_map(|(x, average)| Some((*x, average.interval?)))
             .collect();
         let upper = ends.iter().map(|(x, ends)| (axes.x(*x), axes.y(ends.high)));
-        let lower = ends.iter().rev().map(|(x, ends)| (axes.x(*x), axes.y(ends.low)));
+        let lower = ends
+            .iter()
+            .rev()
+            .map(|(x, ends)| (axes.x(*x), axes.y(ends.low)));
         let outline: Vec<(f64, f64)> = upper.chain(lower).collect();
         if ends.len() > 1 {
             scene.area(&outline, one.color, STYLE.band_opacity);
@@ -178,7 +185,11 @@ fn draw_series(scene: &mut Scene, axes: &Axes, series: &[Series<'_>]) {
                 let (low, high) = (axes.y(ends.low), axes.y(ends.high));
                 scene.line(&[(*x, low), (*x, high)], one.color, STYLE.line_width);
                 for end in [low, high] {
-                    scene.line(&[(x - 4.0, end), (x + 4.0, end)], one.color, STYLE.line_width);
+                    scene.line(
+                        &[(x - 4.0, end), (x + 4.0, end)],
+                        one.color,
+                        STYLE.line_width,
+                    );
                 }
             }
             scene.marker(*x, *y, one.marker, one.color, STYLE.marker_radius);

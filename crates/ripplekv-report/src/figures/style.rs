@@ -1,5 +1,6 @@
 //! One look for all figures: font, sizes, and the Okabe-Ito palette, which colour-blind readers can tell apart.
-//! Okabe and Ito 2008, "Color Universal Design"; yellow comes last because it is weak on white. Shapes repeat what colours say.
+//! Okabe and Ito 2008, "Color Universal Design"; their yellow, weak on white, is darkened, and a wine red takes the place of
+//! black, which stands for what is not compressed. Shapes repeat what colours say.
 
 /// Red, green, blue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +50,7 @@ pub(crate) const STYLE: Style = Style {
     margin: 18.0,
 };
 
-const PALETTE: [Rgb; 7] = [
+const PALETTE: [Rgb; 8] = [
     Rgb(0x00, 0x72, 0xb2),
     Rgb(0xd5, 0x5e, 0x00),
     Rgb(0x00, 0x9e, 0x73),
@@ -57,6 +58,7 @@ const PALETTE: [Rgb; 7] = [
     Rgb(0x56, 0xb4, 0xe9),
     Rgb(0xe6, 0x9f, 0x00),
     Rgb(0x8a, 0x7d, 0x00),
+    Rgb(0x66, 0x11, 0x00),
 ];
 
 const MARKERS: [Marker; 5] = [
@@ -67,9 +69,12 @@ const MARKERS: [Marker; 5] = [
     Marker::TriangleDown,
 ];
 
-/// Colour and shape of the series at a place; seven colours and five shapes repeat together only after 35.
+/// Colour and shape of the series at a place; eight colours and five shapes repeat together only after 40.
 pub(crate) fn series_look(place: usize) -> (Rgb, Marker) {
-    (PALETTE[place % PALETTE.len()], MARKERS[place % MARKERS.len()])
+    (
+        PALETTE[place % PALETTE.len()],
+        MARKERS[place % MARKERS.len()],
+    )
 }
 
 #[cfg(test)]
@@ -77,9 +82,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thirty_five_series_look_different() {
-        for left in 0..35 {
-            for right in left + 1..35 {
+    fn forty_series_look_different() {
+        for left in 0..40 {
+            for right in left + 1..40 {
                 assert_ne!(series_look(left), series_look(right), "{left} and {right}");
             }
         }

@@ -14,9 +14,9 @@ const DIFFERENCE_WIDTH: f64 = 52.0;
 const GAP: f64 = 22.0;
 const ROW: f64 = 22.0;
 const PANELS_A_LINE: usize = 4;
-/// Panel title above, axis below.
-const ABOVE: f64 = 26.0;
-const BELOW: f64 = 34.0;
+/// Panel title above; axis with its title below.
+const ABOVE: f64 = 30.0;
+const BELOW: f64 = 50.0;
 
 struct Panel<'a> {
     label: &'a str,
@@ -96,7 +96,7 @@ fn draw(group: &Group, baseline: &str, budget: &str, panels: &[Panel<'_>]) -> Sc
     let heading = Heading::new(
         &format!("Score on each task at budget {budget}"),
         &format!(
-            "{}. Ring: {baseline}; marker: the method; at the right the difference in points. Axis: score, 0 to 100.",
+            "{}. Ring: {baseline}; marker: the method; at the right the difference in points.",
             group.title()
         ),
         width,
@@ -132,9 +132,12 @@ fn draw(group: &Group, baseline: &str, budget: &str, panels: &[Panel<'_>]) -> Sc
 
 fn x_axis(panels: &[Panel<'_>]) -> ((f64, f64), Vec<f64>) {
     let values = || {
-        panels
-            .iter()
-            .flat_map(|panel| panel.rows.iter().flat_map(|(_, left, right)| [*left, *right]))
+        panels.iter().flat_map(|panel| {
+            panel
+                .rows
+                .iter()
+                .flat_map(|(_, left, right)| [*left, *right])
+        })
     };
     let low = values().fold(f64::INFINITY, f64::min);
     let high = values().fold(f64::NEG_INFINITY, f64::max);
@@ -151,21 +154,21 @@ fn draw_names(scene: &mut Scene, names: &[String], axes: &Axes) {
         scene.text(Label {
             size: STYLE.small_size,
             anchor: Anchor::End,
-            ..label(name.clone(), axes.left - 10.0, row_middle(axes, place) + 4.0)
+            ..label(
+                name.clone(),
+                axes.left - 10.0,
+                row_middle(axes, place) + 4.0,
+            )
         });
     }
 }
 
 fn draw_panel(scene: &mut Scene, panel: &Panel<'_>, axes: &Axes, ticks: &[f64]) {
-    let room = PANEL_WIDTH + DIFFERENCE_WIDTH;
-    scene.text(Label {
-        color: panel.color,
-        ..label(
-            fitted(panel.label, STYLE.text_size, room),
-            axes.left,
-            axes.top - 9.0,
-        )
-    });
+    let room = PANEL_WIDTH + DIFFERENCE_WIDTH - 14.0;
+    let name = fitted(panel.label, STYLE.text_size, room);
+    let (x, y) = (axes.left + STYLE.marker_radius, axes.top - 13.0);
+    scene.marker(x, y, panel.marker, panel.color, STYLE.marker_radius);
+    scene.text(label(name, axes.left + 14.0, axes.top - 9.0));
     for tick in ticks {
         let x = axes.x(*tick);
         scene.line(&[(x, axes.top), (x, axes.bottom)], STYLE.grid, 1.0);
@@ -192,6 +195,15 @@ fn draw_panel(scene: &mut Scene, panel: &Panel<'_>, axes: &Axes, ticks: &[f64]) 
         .map(|tick| (*tick, tick_text(*tick, ticks)))
         .collect();
     axes.draw_x(scene, &texts);
+    scene.text(Label {
+        size: STYLE.small_size,
+        anchor: Anchor::Middle,
+        ..label(
+            "score (0 to 100)",
+            (axes.left + axes.right) / 2.0,
+            axes.bottom + 35.0,
+        )
+    });
 }
 
 fn data(group: &Group, budget: &str, panels: &[Panel<'_>]) -> Data {
@@ -209,7 +221,14 @@ fn data(group: &Group, budget: &str, panels: &[Panel<'_>]) -> Data {
         }
     }
     Data {
-        header: vec!["task", "method", "budget", "baseline", "score", "difference"],
+        header: vec![
+            "task",
+            "method",
+            "budget",
+            "baseline",
+            "score",
+            "difference",
+        ],
         rows,
     }
 }

@@ -1,20 +1,18 @@
 //! CSV of a table: the numbers alone, unshortened names, one row a line; notes such as `n=10/24` in a last column.
 
 use crate::error::ReportError;
-use crate::tables::{Table, Value};
+use crate::tables::{MEAN, Table, Value};
 
 /// The whole file.
 pub(crate) fn csv_bytes(name: &str, table: &Table) -> Result<Vec<u8>, ReportError> {
     let mut rows = Vec::new();
     let mut header: Vec<String> = Vec::new();
     for column in &table.columns {
-        let name = if column.group.is_empty() {
-            column.name.clone()
-        } else if column.detail {
-            // Task names are unique by themselves.
-            column.name.clone()
+        // Only `mean` stands in several groups; task names are unique by themselves.
+        let name = if column.name == MEAN {
+            format!("{} {MEAN}", column.group)
         } else {
-            format!("{} {}", column.group, column.name)
+            column.name.clone()
         };
         if column.is_pair {
             header.extend([format!("{name} low"), format!("{name} high")]);

@@ -7,7 +7,8 @@ use crate::tables::{Column, Mark, Table, Value};
 pub(crate) fn latex(name: &str, table: &Table) -> String {
     // Blocks are named by rows of their own, so the first column (the budget) is not repeated in every line.
     let columns = &table.columns[1..];
-    let mut text = String::from("% needs \\usepackage{booktabs}\n\\begin{table*}[t]\n\\centering\n\\small\n");
+    let mut text =
+        String::from("% needs \\usepackage{booktabs}\n\\begin{table*}[t]\n\\centering\n\\small\n");
     let alignment: String = columns
         .iter()
         .map(|column| if column.left { 'l' } else { 'r' })
@@ -67,7 +68,11 @@ fn group_lines(text: &mut String, columns: &[Column]) {
         }
         start = end;
     }
-    text.push_str(&format!("{} \\\\\n{}\n", cells.join(" & "), rules.join(" ")));
+    text.push_str(&format!(
+        "{} \\\\\n{}\n",
+        cells.join(" & "),
+        rules.join(" ")
+    ));
 }
 
 fn cell(value: &Value) -> String {

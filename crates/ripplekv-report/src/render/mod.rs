@@ -47,7 +47,9 @@ fn number(value: f64, decimals: usize, signed: bool) -> String {
         format!("{value:.decimals$}")
     };
     // A rounded zero has no sign worth showing.
-    let is_zero = text.chars().all(|character| !matches!(character, '1'..='9'));
+    let is_zero = text
+        .chars()
+        .all(|character| !matches!(character, '1'..='9'));
     if is_zero {
         text.trim_start_matches(['+', '-']).to_owned()
     } else {

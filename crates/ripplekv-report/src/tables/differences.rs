@@ -47,19 +47,17 @@ pub(super) fn build(group: &Group, options: &ReportOptions) -> Option<Table> {
     })
 }
 
-fn rows(
-    group: &Group,
-    baseline: &str,
-    budget: &str,
-    options: &ReportOptions,
-) -> Vec<Vec<Value>> {
+fn rows(group: &Group, baseline: &str, budget: &str, options: &ReportOptions) -> Vec<Vec<Value>> {
     let found: Vec<(&str, Difference)> = group
         .methods_at(Some(budget))
         .into_iter()
         .filter(|label| *label != baseline)
         .filter_map(|label| Some((label, against(group, label, baseline, budget, options)?)))
         .collect();
-    let p_values: Vec<f64> = found.iter().map(|(_, difference)| difference.p_value).collect();
+    let p_values: Vec<f64> = found
+        .iter()
+        .map(|(_, difference)| difference.p_value)
+        .collect();
     found
         .iter()
         .zip(holm(&p_values))

@@ -49,9 +49,8 @@ pub(super) fn build(group: &Group, _options: &ReportOptions) -> Option<Table> {
 
 fn row(group: &Group, label: &str, budget: Option<&str>) -> Vec<Value> {
     let cells = group.row(label, budget);
-    let over = |value: fn(&CellSummary) -> Option<f64>| {
-        mean(cells.iter().filter_map(|cell| value(cell)))
-    };
+    let over =
+        |value: fn(&CellSummary) -> Option<f64>| mean(cells.iter().filter_map(|cell| value(cell)));
     let decode = over(|cell| cell.decode_ms);
     let new_tokens = over(|cell| cell.output_tokens);
     let per_token = decode

@@ -4,7 +4,7 @@
 use crate::group::Group;
 use crate::options::ReportOptions;
 use crate::summary::{CellSummary, mean};
-use crate::tables::{Block, Column, Mark, Table, Value};
+use crate::tables::{Block, Column, MEAN, Mark, Table, Value, Width};
 
 pub(super) fn build(group: &Group, _options: &ReportOptions) -> Option<Table> {
     if !group.cells.values().any(|cell| cell.scored > 0) {
@@ -15,19 +15,22 @@ pub(super) fn build(group: &Group, _options: &ReportOptions) -> Option<Table> {
         for task in &tasks {
             columns.push(Column {
                 group: category.to_owned(),
-                detail: true,
+                width: Width::Apart,
                 ..Column::ranked(&task.name)
             });
         }
         if tasks.len() > 1 {
             columns.push(Column {
                 group: category.to_owned(),
-                ..Column::ranked("mean")
+                ..Column::ranked(MEAN)
             });
         }
     }
     columns.push(Column::ranked(&group.average_title()));
-    columns.push(Column::interval("95% interval"));
+    columns.push(Column {
+        width: Width::Spare,
+        ..Column::interval("95% interval")
+    });
     columns.push(Column::number("n"));
     columns.push(Column::number("kept entries"));
     columns.push(Column::number("bytes"));
@@ -68,14 +71,18 @@ fn row(group: &Group, label: &str, budget: Option<&str>) -> Vec<Value> {
         }
     }
     let average = group.average(label, budget);
-    values.push(mean_value(average.map(|average| (average.score, average.complete))));
-    values.push(average.and_then(|average| average.interval).map_or(Value::Empty, |interval| {
-        Value::Interval {
-            low: interval.low,
-            high: interval.high,
-            signed: false,
-        }
-    }));
+    values.push(mean_value(
+        average.map(|average| (average.score, average.complete)),
+    ));
+    values.push(
+        average
+            .and_then(|average| average.interval)
+            .map_or(Value::Empty, |interval| Value::Interval {
+                low: interval.low,
+                high: interval.high,
+                signed: false,
+            }),
+    );
     let cells = group.row(label, budget);
     values.push(count_value(group, &cells));
     values.push(Value::number(

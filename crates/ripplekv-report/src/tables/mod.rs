@@ -37,6 +37,9 @@ pub const TABLES: &[TableInfo] = &[
     },
 ];
 
+/// Name of the column that holds a category's mean.
+pub(crate) const MEAN: &str = "mean";
+
 /// Rank of a number within its column and block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Mark {
@@ -84,6 +87,17 @@ impl Value {
     }
 }
 
+/// What a narrow terminal does with a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// Always shown.
+    Kept,
+    /// Left out where the rest is still too wide.
+    Spare,
+    /// Moved into a second table.
+    Apart,
+}
+
 /// One column.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Column {
@@ -91,8 +105,8 @@ pub(crate) struct Column {
     pub(crate) group: String,
     pub(crate) name: String,
     pub(crate) left: bool,
-    /// Left out first where the terminal is narrow.
-    pub(crate) detail: bool,
+    /// What becomes of it on a narrow terminal.
+    pub(crate) width: Width,
     /// Greater is better: best and second are marked within each block.
     pub(crate) ranked: bool,
     /// Holds intervals: two columns in CSV.
@@ -112,7 +126,7 @@ impl Column {
             group: String::new(),
             name: name.to_owned(),
             left: false,
-            detail: false,
+            width: Width::Kept,
             ranked: false,
             is_pair: false,
         }
@@ -154,7 +168,11 @@ impl Table {
     /// Marks the best and the second value of every ranked column in every block with a budget.
     /// Unfinished values (with a note) and columns with a single value are not ranked.
     pub(crate) fn rank(&mut self) {
-        for block in self.blocks.iter_mut().filter(|block| !block.name.is_empty()) {
+        for block in self
+            .blocks
+            .iter_mut()
+            .filter(|block| !block.name.is_empty())
+        {
             for (index, column) in self.columns.iter().enumerate() {
                 if column.ranked {
                     rank_column(&mut block.rows, index);
@@ -163,9 +181,9 @@ impl Table {
         }
     }
 
-    /// The same table without its detail columns.
-    pub(crate) fn without_details(&self) -> Table {
-        let keep: Vec<bool> = self.columns.iter().map(|column| !column.detail).collect();
+    /// The same table with some of its columns.
+    pub(crate) fn picked(&self, keep: impl Fn(&Column) -> bool) -> Table {
+        let keep: Vec<bool> = self.columns.iter().map(keep).collect();
         let pick = |row: &Vec<Value>| {
             row.iter()
                 .zip(&keep)
@@ -178,8 +196,9 @@ impl Table {
             columns: self
                 .columns
                 .iter()
-                .filter(|column| !column.detail)
-                .cloned()
+                .zip(&keep)
+                .filter(|(_, keep)| **keep)
+                .map(|(column, _)| column.clone())
                 .collect(),
             blocks: self
                 .blocks

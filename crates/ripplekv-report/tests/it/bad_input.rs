@@ -19,7 +19,8 @@ fn small() -> Folder {
 
 fn report(folder: &Folder, results: &TempDir) -> (ReportSummary, String) {
     let out = TempDir::new().unwrap();
-    let summary = write_report(&[results.path().to_owned()], out.path(), &folder.options()).unwrap();
+    let summary =
+        write_report(&[results.path().to_owned()], out.path(), &folder.options()).unwrap();
     let page = fs::read_to_string(out.path().join("report.md")).unwrap();
     for warning in &summary.warnings {
         assert!(!warning.trim().is_empty());
@@ -28,7 +29,10 @@ fn report(folder: &Folder, results: &TempDir) -> (ReportSummary, String) {
 }
 
 fn warned(summary: &ReportSummary, words: &str) -> bool {
-    summary.warnings.iter().any(|warning| warning.contains(words))
+    summary
+        .warnings
+        .iter()
+        .any(|warning| warning.contains(words))
 }
 
 #[test]
@@ -37,7 +41,11 @@ fn a_missing_folder_is_one_clear_error() {
     let out = TempDir::new().unwrap();
     let error = write_report(&[missing.clone()], out.path(), &small().options()).unwrap_err();
     assert!(matches!(error, ReportError::MissingFolder { .. }));
-    assert!(error.to_string().contains("nowhere: no such folder\n  hint:"));
+    assert!(
+        error
+            .to_string()
+            .contains("nowhere: no such folder\n  hint:")
+    );
     let error = write_report(&[], out.path(), &small().options()).unwrap_err();
     assert!(error.to_string().contains("no results folder given"));
 }
@@ -71,8 +79,15 @@ fn a_cut_last_line_costs_one_sample() {
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, &text[..text.len() - 40]).unwrap();
     let (summary, page) = report(&folder, &results);
-    assert!(warned(&summary, "w0.jsonl:16: cut last line left out"), "{:?}", summary.warnings);
-    assert!(warned(&summary, "pyramidkv at 10%: unfinished: dossier_qa n=3/4"));
+    assert!(
+        warned(&summary, "w0.jsonl:16: cut last line left out"),
+        "{:?}",
+        summary.warnings
+    );
+    assert!(warned(
+        &summary,
+        "pyramidkv at 10%: unfinished: dossier_qa n=3/4"
+    ));
     assert!(page.contains("n=3/4"));
     assert!(page.contains("partial"));
 }
@@ -98,9 +113,16 @@ fn damaged_new_and_foreign_lines_are_left_out() {
     let (summary, _) = report(&folder, &results);
     assert!(warned(&summary, "w0.jsonl:17: record left out"));
     assert!(warned(&summary, "schema 99 is newer than"));
-    assert!(warned(&summary, "1 records left out: their cells are not in cells.json"));
+    assert!(warned(
+        &summary,
+        "1 records left out: their cells are not in cells.json"
+    ));
     assert!(warned(&summary, "score 7.5 is not within 0 and 1"));
-    assert!(summary.rows.iter().all(|row| row.n == 8), "{:?}", summary.rows);
+    assert!(
+        summary.rows.iter().all(|row| row.n == 8),
+        "{:?}",
+        summary.rows
+    );
 }
 
 #[test]
@@ -112,10 +134,21 @@ fn equal_duplicates_count_once_and_different_ones_not_at_all() {
     let mut changed: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
     changed["output"] = "something else".into();
     let other = path.with_file_name("w1.jsonl");
-    fs::write(&other, format!("{}\n{}", text.lines().next().unwrap(), line(&changed))).unwrap();
+    fs::write(
+        &other,
+        format!("{}\n{}", text.lines().next().unwrap(), line(&changed)),
+    )
+    .unwrap();
     let (summary, _) = report(&folder, &results);
     assert!(warned(&summary, "differs from the line at"));
-    assert!(summary.warnings.iter().filter(|text| text.contains("differs")).count() == 1);
+    assert!(
+        summary
+            .warnings
+            .iter()
+            .filter(|text| text.contains("differs"))
+            .count()
+            == 1
+    );
     assert_eq!(summary.rows[0].n, 7);
     assert_eq!(summary.rows[1].n, 8);
 }
@@ -136,7 +169,11 @@ fn a_failed_sample_is_counted_and_a_later_success_wins() {
         }
     });
     let (summary, _) = report(&folder, &results);
-    let snapkv = summary.rows.iter().find(|row| row.method == "snapkv").unwrap();
+    let snapkv = summary
+        .rows
+        .iter()
+        .find(|row| row.method == "snapkv")
+        .unwrap();
     assert_eq!((snapkv.n, snapkv.failed), (7, 1));
     assert!(warned(&summary, "snapkv at 10%: 1 of 8 samples failed"));
 }
@@ -170,7 +207,11 @@ fn a_missing_cell_leaves_the_average_empty() {
     fs::write(&path, serde_json::to_string(&cells).unwrap()).unwrap();
     let (summary, _) = report(&folder, &results);
     assert!(warned(&summary, "snapkv at 10%: no cell for dossier_qa"));
-    let snapkv = summary.rows.iter().find(|row| row.method == "snapkv").unwrap();
+    let snapkv = summary
+        .rows
+        .iter()
+        .find(|row| row.method == "snapkv")
+        .unwrap();
     assert_eq!(snapkv.average, None);
     assert_eq!(snapkv.n, 4);
 }
@@ -194,7 +235,12 @@ fn other_weights_under_the_same_name_are_not_joined() {
     let summary = write_report(&folders, out.path(), &folder.options()).unwrap();
     assert!(warned(&summary, "the model differs"));
     assert!(!warned(&summary, "the sample is left out"));
-    assert!(summary.rows.iter().all(|row| row.average.unwrap() > 0.0 && row.n == 8));
+    assert!(
+        summary
+            .rows
+            .iter()
+            .all(|row| row.average.unwrap() > 0.0 && row.n == 8)
+    );
 }
 
 #[test]
@@ -208,7 +254,10 @@ fn short_prompts_and_notes_are_counted() {
         }
     });
     let (summary, _) = report(&folder, &results);
-    insta::assert_snapshot!(summary.warnings.join("\n"), @"");
+    insta::assert_snapshot!(summary.warnings.join("\n"), @r#"
+    streaming-llm at 10%, snapkv at 10%, pyramidkv at 10%: 2 of 8 prompts have a budget below the must-keep set (`short_prompts` applied)
+    streaming-llm at 10%, snapkv at 10%, pyramidkv at 10%: 2 of 8 records carry a warning of their own (samples.csv)
+    "#);
 }
 
 #[test]
@@ -217,7 +266,10 @@ fn names_cannot_break_out_of_table_or_folder() {
         model: "../evil|model",
         ..small()
     };
-    folder.methods = vec![("full", "full", 0.0), ("a|b <script> $x_1$ & 5%", "snapkv", 0.1)];
+    folder.methods = vec![
+        ("full", "full", 0.0),
+        ("a|b <script> $x_1$ & 5%", "snapkv", 0.1),
+    ];
     // The records' folder needs a safe name; the cells keep the odd one.
     let results = TempDir::new().unwrap();
     folder.write_with(&results.path().join("inner"), |_, _| {});

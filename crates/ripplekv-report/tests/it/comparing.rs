@@ -11,7 +11,9 @@ fn side(folder: &Path, row: Option<(&str, &str)>) -> Selection {
     Selection {
         folder: folder.to_owned(),
         method: row.map(|(method, _)| method.to_owned()),
-        budget: row.map(|(_, budget)| budget.to_owned()).filter(|text| !text.is_empty()),
+        budget: row
+            .map(|(_, budget)| budget.to_owned())
+            .filter(|text| !text.is_empty()),
     }
 }
 
@@ -34,7 +36,7 @@ fn a_clear_difference_is_said_with_its_interval() {
     )
     .unwrap();
     assert_eq!(found.len(), 1);
-    insta::assert_snapshot!(found[0].sentence, @"");
+    insta::assert_snapshot!(found[0].sentence, @"snapkv is 21.3 points above streaming-llm at 10% (95% interval 20.9 to 21.8, n = 1,280, 16 tasks); no detectable difference on 0 of 16 tasks.");
     assert_eq!(found[0].wins + found[0].ties + found[0].losses, found[0].n);
     assert_eq!(found[0].n, 16 * 80);
 }
@@ -49,7 +51,7 @@ fn the_other_way_round_it_is_below() {
         &folder.options(),
     )
     .unwrap();
-    insta::assert_snapshot!(found[0].sentence, @"");
+    insta::assert_snapshot!(found[0].sentence, @"snapkv at 10% is 7.8 points below full (95% interval -8.0 to -7.6, n = 1,280, 16 tasks); no detectable difference on 0 of 16 tasks.");
 }
 
 #[test]
@@ -73,7 +75,11 @@ fn no_difference_is_called_so() {
     assert_eq!(found.len(), 10, "full once, three methods at three budgets");
     let first = found.remove(0);
     assert!(first.difference.abs() < 1e-9);
-    assert!(first.sentence.starts_with("no detectable difference between full of "));
+    assert!(
+        first
+            .sentence
+            .starts_with("no detectable difference between full of ")
+    );
     assert!(first.p_value_holm >= first.p_value);
 }
 
@@ -90,7 +96,11 @@ fn few_samples_are_said_to_be_few() {
         &folder.options(),
     )
     .unwrap();
-    assert!(found[0].sentence.ends_with("too few samples for an interval."));
+    assert!(
+        found[0]
+            .sentence
+            .ends_with("too few samples for an interval.")
+    );
 }
 
 #[test]
@@ -103,7 +113,12 @@ fn empty_sides_are_errors_that_name_what_there_is() {
         &folder.options(),
     )
     .unwrap_err();
-    assert!(error.to_string().contains("hint: the folder has full, streaming-llm@10%"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("hint: the folder has full, streaming-llm@10%"),
+        "{error}"
+    );
     let other = Folder {
         model: "tiny",
         ..Folder::quickstart()

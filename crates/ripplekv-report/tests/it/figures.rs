@@ -17,7 +17,11 @@ const EIGHT: &[MethodRow] = &[
     ("pyramidkv", "pyramidkv", 0.15),
     ("ripplekv(r=2,gamma=2)", "ripplekv", 0.08),
     ("ripplekv(r=4,gamma=4)", "ripplekv", 0.07),
-    ("ripplekv(r=8,gamma=4,center=geometric,profile=calibration-large)", "ripplekv", 0.1),
+    (
+        "ripplekv(r=8,gamma=4,center=geometric,profile=calibration-large)",
+        "ripplekv",
+        0.1,
+    ),
     ("h2o", "h2o", 0.25),
     ("random", "random", 0.6),
 ];
@@ -26,7 +30,9 @@ fn drawn(name: &str, folder: &Folder) {
     let results = folder.written();
     let kept = std::env::var_os("RIPPLEKV_FIGURES").map(PathBuf::from);
     let temporary = TempDir::new().unwrap();
-    let out = kept.unwrap_or_else(|| temporary.path().to_owned()).join(name);
+    let out = kept
+        .unwrap_or_else(|| temporary.path().to_owned())
+        .join(name);
     let summary = write_report(&[results.path().to_owned()], &out, &folder.options()).unwrap();
     let pictures: Vec<&PathBuf> = summary
         .files
@@ -39,13 +45,25 @@ fn drawn(name: &str, folder: &Folder) {
         assert_eq!(&bytes[1..4], b"PNG");
         let svg = fs::read_to_string(png.with_extension("svg")).unwrap();
         assert!(svg.starts_with("<svg width=\"") && svg.trim_end().ends_with("</svg>"));
-        assert!(fs::read_to_string(png.with_extension("csv")).unwrap().lines().count() > 1);
+        assert!(
+            fs::read_to_string(png.with_extension("csv"))
+                .unwrap()
+                .lines()
+                .count()
+                > 1
+        );
     }
 }
 
 #[test]
 fn realistic() {
-    drawn("realistic", &Folder { samples: 20, ..Folder::quickstart() });
+    drawn(
+        "realistic",
+        &Folder {
+            samples: 20,
+            ..Folder::quickstart()
+        },
+    );
 }
 
 #[test]

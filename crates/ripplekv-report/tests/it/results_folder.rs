@@ -116,7 +116,10 @@ impl Folder {
         let mut protocol = self.protocol.clone();
         protocol["data"] = json!(format!("data of {task}"));
         protocol["short_prompts"] = budget.map_or(Value::Null, |_| json!("shrink"));
-        let identity = format!("{} {task} {label} {budget:?} {:?} {protocol}", self.model, self.query);
+        let identity = format!(
+            "{} {task} {label} {budget:?} {:?} {protocol}",
+            self.model, self.query
+        );
         Cell {
             key: CellKey(format!("{:016x}", hash(&identity))),
             model: self.model.to_owned(),
@@ -163,7 +166,10 @@ impl Folder {
             prompt_hash: "p".repeat(16),
             prompt_tokens,
             removed_tokens: 0,
-            budget_entries: cell.budget.as_ref().map(|_| u64::from(kept) * LAYERS as u64),
+            budget_entries: cell
+                .budget
+                .as_ref()
+                .map(|_| u64::from(kept) * LAYERS as u64),
             kept_per_layer: vec![kept; LAYERS],
             cache_bytes: u64::from(kept) * LAYERS as u64 * 3 * 64 * 2 * 4,
             kept_hash: "k".repeat(16),
@@ -184,9 +190,16 @@ impl Folder {
     }
 
     /// Writes everything, after `change` had its way with the records.
-    pub(crate) fn write_with(&self, folder: &Path, mut change: impl FnMut(&Cell, &mut Vec<Record>)) {
+    pub(crate) fn write_with(
+        &self,
+        folder: &Path,
+        mut change: impl FnMut(&Cell, &mut Vec<Record>),
+    ) {
         let cells = self.cells();
-        let map: BTreeMap<&str, &Cell> = cells.iter().map(|cell| (cell.key.0.as_str(), cell)).collect();
+        let map: BTreeMap<&str, &Cell> = cells
+            .iter()
+            .map(|cell| (cell.key.0.as_str(), cell))
+            .collect();
         fs::create_dir_all(folder).unwrap();
         fs::write(
             folder.join("cells.json"),
@@ -228,7 +241,11 @@ impl Folder {
     }
 
     pub(crate) fn path(&self, folder: &Path, kind: &str, task: &str) -> PathBuf {
-        folder.join(kind).join(self.model).join(task).join("w0.jsonl")
+        folder
+            .join(kind)
+            .join(self.model)
+            .join(task)
+            .join("w0.jsonl")
     }
 
     /// A folder of its own, complete and sound.

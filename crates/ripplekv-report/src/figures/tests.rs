@@ -1,0 +1,171 @@
+//! Every figure with data that strains its layout: texts must neither overlap nor leave the picture.
+
+use ripplekv_runner::cell::{Cell, CellKey, Query, ResolvedMethod};
+use ripplekv_runner::record::{RECORD_SCHEMA, Record};
+use serde_json::json;
+
+use crate::figures::scene::check::texts_are_readable;
+use crate::figures::{FIGURES, png, svg};
+use crate::group::{Group, groups};
+use crate::options::ReportOptions;
+use crate::read::{CellSamples, Results, Sample};
+
+/// Made-up group: `full` and the given methods, each budget a little better than the one before.
+fn group(tasks: &[String], budgets: &[&str], methods: &[String], samples: u64) -> Group {
+    let mut cells = Vec::new();
+    for task in tasks {
+        cells.push(cell(task, "full", None, 0.9, samples));
+        for (place, method) in methods.iter().enumerate() {
+            for (size, budget) in budgets.iter().enumerate() {
+                let level = 0.2 + 0.07 * place as f64 + 0.05 * size as f64;
+                cells.push(cell(task, method, Some(budget), level, samples));
+            }
+        }
+    }
+    let results = Results {
+        cells,
+        ..Results::default()
+    };
+    let options = options();
+    groups(&results, &options).remove(0)
+}
+
+fn options() -> ReportOptions {
+    ReportOptions {
+        bootstrap_resamples: 50,
+        ..ReportOptions::default()
+    }
+}
+
+fn cell(task: &str, method: &str, budget: Option<&str>, level: f64, samples: u64) -> CellSamples {
+    let key = CellKey(format!("{task} {method} {budget:?}"));
+    let samples = (0..samples)
+        .map(|index| Sample {
+            record: record(&key, index, (level + 0.02 * (index % 5) as f64).min(1.0)),
+            timing: None,
+        })
+        .collect();
+    CellSamples {
+        cell: Cell {
+            key,
+            model: "a-model-with-a-rather-long-name-of-its-own-8b-instruct".to_owned(),
+            task: task.to_owned(),
+            method: ResolvedMethod {
+                name: method.to_owned(),
+                label: method.to_owned(),
+                params: json!({}),
+            },
+            budget: budget.map(str::to_owned),
+            query: Query::Aware,
+            protocol: json!({}),
+        },
+        samples,
+    }
+}
+
+fn record(key: &CellKey, index: u64, score: f64) -> Record {
+    Record {
+        schema: RECORD_SCHEMA,
+        cell: key.clone(),
+        sample: index.to_string(),
+        index,
+        prompt_hash: String::new(),
+        prompt_tokens: 1000,
+        removed_tokens: 0,
+        budget_entries: None,
+        kept_per_layer: vec![100; 4],
+        cache_bytes: 1 << 20,
+        kept_hash: String::new(),
+        must_keep_tokens: 4,
+        short_prompt: false,
+        output_tokens: 8,
+        finish: None,
+        output: String::new(),
+        answers: Vec::new(),
+        all_classes: None,
+        length: 1000,
+        score: Some(score),
+        score_levenshtein: None,
+        edit_similarity: None,
+        warnings: Vec::new(),
+        error: None,
+    }
+}
+
+fn names(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|index| format!("{prefix}{index}")).collect()
+}
+
+fn assert_all_readable(group: &Group, least: usize) {
+    let mut drawn = 0;
+    for info in FIGURES {
+        for figure in (info.build)(group, &options()) {
+            texts_are_readable(&figure.scene);
+            for row in &figure.data.rows {
+                assert_eq!(row.len(), figure.data.header.len(), "{}", info.name);
+            }
+            assert!(!figure.data.rows.is_empty() && !figure.description.is_empty());
+            drawn += 1;
+        }
+    }
+    assert_eq!(drawn, least);
+}
+
+#[test]
+fn one_of_everything() {
+    let group = group(&names("t", 1), &["10%"], &names("m", 1), 1);
+    assert_all_readable(&group, 2);
+}
+
+#[test]
+fn twelve_methods_with_long_labels_and_sixteen_tasks() {
+    let methods = names(
+        "ripplekv(r=8,gamma=4,center=geometric,profile=calibration-large)-",
+        12,
+    );
+    let group = group(
+        &names("passage_retrieval_with_a_long_name_", 16),
+        &["10%", "20%", "30%"],
+        &methods,
+        5,
+    );
+    assert_all_readable(&group, 4);
+}
+
+#[test]
+fn many_budgets_close_together() {
+    let budgets = [
+        "1%", "1.5%", "2%", "2.5%", "3%", "3.5%", "4%", "90%", "95%", "100%",
+    ];
+    assert_all_readable(&group(&names("t", 3), &budgets, &names("m", 3), 4), 11);
+}
+
+#[test]
+fn all_kinds_of_budgets_and_names_outside_latin() {
+    let budgets = ["10%", "64", "128", "4096", "16MiB", "1GiB", "odd"];
+    let methods = vec!["方法".to_owned(), "<b>&\"\u{7}".to_owned()];
+    let group = group(&names("t", 2), &budgets, &methods, 3);
+    assert_all_readable(&group, 4 + 7);
+    let figure = (FIGURES[0].build)(&group, &options()).remove(0);
+    let text = svg(&figure.scene).unwrap();
+    assert!(text.contains("&lt;b&gt;&amp;") && !text.contains('\u{7}'));
+}
+
+#[test]
+fn pictures_repeat_byte_for_byte_and_hold_something() {
+    let group = group(&names("t", 2), &["10%", "20%"], &names("m", 2), 4);
+    let figure = (FIGURES[0].build)(&group, &options()).remove(0);
+    assert_eq!(svg(&figure.scene).unwrap(), svg(&figure.scene).unwrap());
+    let folder = tempfile::TempDir::new().unwrap();
+    let paths = [folder.path().join("a.png"), folder.path().join("b.png")];
+    for path in &paths {
+        png(&figure.scene, path).unwrap();
+    }
+    let [first, second] = paths.map(|path| std::fs::read(path).unwrap());
+    assert_eq!(first, second);
+    assert!(
+        first.len() > 10_000,
+        "{} bytes: an empty picture?",
+        first.len()
+    );
+}
