@@ -39,7 +39,7 @@ fn warned(summary: &ReportSummary, words: &str) -> bool {
 fn a_missing_folder_is_one_clear_error() {
     let missing = TempDir::new().unwrap().path().join("nowhere");
     let out = TempDir::new().unwrap();
-    let error = write_report(&[missing.clone()], out.path(), &small().options()).unwrap_err();
+    let error = write_report(&[missing], out.path(), &small().options()).unwrap_err();
     assert!(matches!(error, ReportError::MissingFolder { .. }));
     assert!(
         error
