@@ -16,7 +16,7 @@ use crate::options::ReportOptions;
 use crate::read::read_results;
 use crate::render;
 use crate::summary::mean;
-use crate::tables::TABLES;
+use crate::tables::{TABLES, Table, TableInfo};
 
 /// Most warnings shown; the rest are counted.
 const WARNINGS_SHOWN: usize = 25;
@@ -96,8 +96,12 @@ pub fn write_report(
             "\n## {}\n",
             render::escape_markdown(&group.title())
         ));
-        write_tables(group, options, &mut output, &mut page, &mut terminal)?;
+        // The main table and the figures come first: most readers want no more.
+        let (first, others) = TABLES.split_at(1);
+        let main = write_tables(first, group, options, &mut output, &mut page)?;
+        terminal.extend(main.map(|table| render::terminal(&table, options.terminal_width)));
         write_figures(group, options, &mut output, &mut page)?;
+        write_tables(others, group, options, &mut output, &mut page)?;
     }
     if terminal.is_empty() {
         let nothing = "No cell has a scored sample yet, so there is no table.";
@@ -194,14 +198,16 @@ fn push_warnings(page: &mut String, warnings: &[String]) {
     }
 }
 
+/// Writes some tables of a group; gives back the last one that was made.
 fn write_tables(
+    infos: &[TableInfo],
     group: &Group,
     options: &ReportOptions,
     output: &mut Output,
     page: &mut String,
-    terminal: &mut Vec<String>,
-) -> Result<(), ReportError> {
-    for info in TABLES {
+) -> Result<Option<Table>, ReportError> {
+    let mut last = None;
+    for info in infos {
         let Some(table) = (info.build)(group, options) else {
             continue;
         };
@@ -215,11 +221,9 @@ fn write_tables(
         output.write(&format!("{name}.csv"), &render::csv_bytes(&name, &table)?)?;
         let latex = render::latex(&format!("{}-{}", group.slug, info.name), &table);
         output.write(&format!("{name}.tex"), latex.as_bytes())?;
-        if info.name == TABLES[0].name {
-            terminal.push(render::terminal(&table, options.terminal_width));
-        }
+        last = Some(table);
     }
-    Ok(())
+    Ok(last)
 }
 
 fn write_figures(
