@@ -28,6 +28,7 @@ mod files;
 mod frames;
 mod group;
 mod options;
+mod order;
 mod pairing;
 mod protocol;
 mod read;

@@ -280,8 +280,6 @@ fn names_cannot_break_out_of_table_or_folder() {
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1);
     let page = fs::read_to_string(inner.join("report.md")).unwrap();
     assert!(!page.contains("<script>") && page.contains("\\<script\\>"));
-    let latex = fs::read_to_string(inner.join("evil-model-aware/main.tex"));
-    if let Ok(latex) = latex {
-        assert!(latex.contains("\\$x\\_1\\$ \\& 5\\%"));
-    }
+    let latex = fs::read_to_string(inner.join("evil-model-aware/main.tex")).unwrap();
+    assert!(latex.contains("\\$x\\_1\\$ \\& 5\\%"), "{latex}");
 }

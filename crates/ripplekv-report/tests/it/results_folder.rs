@@ -243,7 +243,7 @@ impl Folder {
     pub(crate) fn path(&self, folder: &Path, kind: &str, task: &str) -> PathBuf {
         folder
             .join(kind)
-            .join(self.model)
+            .join(self.model.replace(['/', '|', '.'], "_"))
             .join(task)
             .join("w0.jsonl")
     }
