@@ -89,7 +89,7 @@ pub const TASKS: &[TaskInfo] = &[
     row("dossier_qa", "dossier_qa", Category::MultiDocQa, Language::En, "qa-f1", 16, CHAT, WHOLE, NO_NEWLINE, 4, Suite::Own, APART),
     row("minutes_sum", "minutes_sum", Category::Summarization, Language::En, "rouge-l", 64, CHAT, WHOLE, NO_NEWLINE, 4, Suite::Own, APART),
     row("ticket_class", "ticket_class", Category::FewShot, Language::En, "classification", 8, PLAIN, FIRST_LINE, NO_NEWLINE, 4, Suite::Own, APART),
-    row("paragraph_find", "paragraph_find", Category::Synthetic, Language::En, "retrieval", 12, CHAT, WHOLE, NO_NEWLINE, 4, Suite::Own, APART),
+    row("paragraph_find", "paragraph_find", Category::Synthetic, Language::En, "retrieval", 16, CHAT, WHOLE, NO_NEWLINE, 4, Suite::Own, APART),
     row("module_line", "module_line", Category::Code, Language::Code, "code-similarity", 32, PLAIN, WHOLE, NO_NEWLINE, 4, Suite::Own, APART),
 ];
 

@@ -27,6 +27,22 @@ const ORDINARY: &[&str] = &[
     "Visitors liked the {dish} best of all.",
     "The bus was late, which gave everyone time to talk.",
     "A dog slept by the stove and would not move.",
+    "The musicians were late, so the guests sang without them.",
+    "A long table was set up in the {room} for those who came {time}.",
+    "The paint on the door of the {room} was still wet.",
+    "Two old friends met by chance and talked until closing time.",
+    "The recipe for the {dish} was asked for many times.",
+    "{time}, the mayor thanked the helpers and shook many hands.",
+    "The lost gloves can be collected from the {room}.",
+    "A photograph of the whole group was taken in spite of {weather}.",
+    "The story of the flood was told once more, with new details.",
+    "There was no room left on the benches near the stove.",
+    "The bakery sent three trays of {dish} at no charge.",
+    "The path behind the {room} will be closed until the spring.",
+    "Some people came on foot, others by bicycle, and one on a tractor.",
+    "The new books were put on the shelf {time}.",
+    "Nobody could agree on a date for the next walk.",
+    "The windows of the {room} had been cleaned for the occasion.",
 ];
 
 /// One thing that may be told of a person: sentence, question, how an answer says it, values.

@@ -29,6 +29,24 @@ const TALK: &[&str] = &[
     "The young people would rather meet {time}.",
     "We could ask the school, they have space and heating.",
     "I lost my notes, so please correct me where I am wrong.",
+    "The key of the {room} has been copied so often that nobody knows who has one.",
+    "I met a woman from {town} who would like to join us.",
+    "We always begin late, and then we wonder why we finish late.",
+    "The {dish} sold out within an hour last year.",
+    "If there is {weather} again, we need somewhere to go inside.",
+    "The {good} was a present, so we can hardly complain about it.",
+    "May I remind everybody that the lights in the {room} stay on all night?",
+    "I would rather hear what the others think before I say more.",
+    "There were two complaints, and one of them was about the parking.",
+    "The heating in the {room} is either off or far too hot.",
+    "It is a pity that so few people read our letters.",
+    "My cousin in {town} has a trailer that we could borrow.",
+    "I was there {time}, and I saw nobody at all.",
+    "We should not forget to water the plants in the {room}.",
+    "I have asked three times, and three times I got no answer.",
+    "The programme looks fine to me, apart from the spelling.",
+    "Somebody ate the {dish} that was meant for the speakers.",
+    "The chairs from {town} were never sent back, as far as I remember.",
 ];
 
 const ACTIONS: &[&str] = &[
@@ -60,7 +78,7 @@ const PAINTS: &[&str] = &["white", "yellow", "green", "blue", "red"];
 const DECISIONS: usize = 3;
 
 pub(super) fn make(draw: &mut Draw, target_words: usize, place: f64) -> Made {
-    let people = draw.some(FIRST_NAMES, 5);
+    let people = draw.some(FIRST_NAMES, 4);
     let rooms = draw.some(ROOMS, DECISIONS);
     let goods = draw.some(GOODS, DECISIONS);
     let towns = draw.some(TOWNS, DECISIONS);
@@ -79,11 +97,9 @@ pub(super) fn make(draw: &mut Draw, target_words: usize, place: f64) -> Made {
             format!("{} {}", fill(actions[index], &slots), deadlines[index])
         })
         .collect();
-    let chair = people[0];
     let said: Vec<String> = decided
         .iter()
-        .enumerate()
-        .map(|(index, decision)| format!("{chair}: Decision {}: we will {decision}.", index + 1))
+        .map(|decision| format!("DECISION: We will {decision}."))
         .collect();
     let evidence = said
         .iter()
@@ -95,7 +111,7 @@ pub(super) fn make(draw: &mut Draw, target_words: usize, place: f64) -> Made {
         .collect();
     let mut talk = Deck::new(TALK);
     let units = lay_out(draw, target_words, evidence, |draw| {
-        let speaker = draw.pick(&people[1..]);
+        let speaker = draw.pick(&people);
         let sentences: Vec<String> = (0..draw.within(1, 3))
             .map(|_| {
                 let slots = [
@@ -113,8 +129,7 @@ pub(super) fn make(draw: &mut Draw, target_words: usize, place: f64) -> Made {
     });
     let points: Vec<String> = decided
         .iter()
-        .enumerate()
-        .map(|(index, decision)| format!("Decision {}: we will {decision}.", index + 1))
+        .map(|decision| format!("We will {decision}."))
         .collect();
     Made {
         input: String::new(),

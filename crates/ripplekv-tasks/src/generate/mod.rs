@@ -110,32 +110,32 @@ const GENERATORS: &[Generator] = &[
     Generator {
         task: "logbook_qa",
         make: logbook::make,
-        tokens_per_word: 1.26,
+        tokens_per_word: 1.25,
     },
     Generator {
         task: "dossier_qa",
         make: dossier::make,
-        tokens_per_word: 1.31,
+        tokens_per_word: 1.28,
     },
     Generator {
         task: "minutes_sum",
         make: minutes::make,
-        tokens_per_word: 1.28,
+        tokens_per_word: 1.27,
     },
     Generator {
         task: "ticket_class",
         make: ticket::make,
-        tokens_per_word: 1.51,
+        tokens_per_word: 1.48,
     },
     Generator {
         task: "paragraph_find",
         make: paragraph::make,
-        tokens_per_word: 1.30,
+        tokens_per_word: 1.20,
     },
     Generator {
         task: "module_line",
         make: module::make,
-        tokens_per_word: 2.06,
+        tokens_per_word: 2.24,
     },
 ];
 

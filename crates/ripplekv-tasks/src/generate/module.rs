@@ -1,5 +1,6 @@
 //! `module_line`: a source file of small helpers; the next line calls one defined before.
-//! Code completion; names and arguments are made up per record, so only the definition tells.
+//! Code completion; names and arguments are drawn per record, so only the definition tells. All
+//! other helpers are followed by a step that calls them, the asked one is not.
 
 use std::collections::BTreeSet;
 
@@ -65,6 +66,18 @@ struct Helper {
     text: String,
 }
 
+/// Stands for the name of a step until the steps are counted.
+const STEP: &str = "{step}";
+
+/// The beginning of a function that calls the helper, up to the line of the call.
+fn step(helper: &Helper) -> String {
+    let arguments = helper
+        .signature
+        .split_once('(')
+        .map_or("", |(_, arguments)| arguments);
+    format!("def {STEP}({arguments}:\n    # {}.\n", helper.purpose)
+}
+
 pub(super) fn make(draw: &mut Draw, target_words: usize, place: f64) -> Made {
     let (mut purposes, mut names) = (BTreeSet::new(), BTreeSet::new());
     let mut parameters = Deck::new(PARAMETERS);
@@ -93,19 +106,25 @@ pub(super) fn make(draw: &mut Draw, target_words: usize, place: f64) -> Made {
         place,
         unit: asked.text.clone(),
     }];
-    let units = lay_out(draw, target_words, evidence, |draw| helper(draw).text);
-    let arguments = asked
-        .signature
-        .split_once('(')
-        .map_or("", |(_, arguments)| arguments);
+    let units = lay_out(draw, target_words, evidence, |draw| {
+        let other = helper(draw);
+        format!(
+            "{}\n\n\n{}    return {}",
+            other.text,
+            step(&other),
+            other.signature
+        )
+    });
+    let mut context = String::new();
+    for (index, unit) in units.iter().enumerate() {
+        context += &unit.replace(STEP, &format!("step_{}", index + 1));
+        context += "\n\n\n";
+    }
+    context += &step(&asked).replace(STEP, &format!("step_{}", units.len() + 1));
     let definition = format!("# {}.\ndef {}:", asked.purpose, asked.signature);
     Made {
         input: String::new(),
-        context: format!(
-            "{}\n\n\ndef main({arguments}:\n    # {}.\n",
-            units.join("\n\n\n"),
-            asked.purpose
-        ),
+        context,
         answers: vec![format!("    return {}", asked.signature)],
         all_classes: None,
         language: "python",

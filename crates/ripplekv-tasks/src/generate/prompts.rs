@@ -17,7 +17,7 @@ pub(super) const PROMPTS: &[PromptText] = &[
     },
     PromptText {
         task: "minutes_sum",
-        template: "Here are the minutes of a meeting.\n\n{context}\n\nThree decisions were made at the meeting: Decision 1, Decision 2 and Decision 3. Write down each of them in one sentence.\n\nDecision 1:",
+        template: "Here are the minutes of a meeting. Three decisions were made in it.\n\n{context}\n\nWhat are the three decisions? Begin each with \"We will\".",
     },
     PromptText {
         task: "ticket_class",
@@ -25,7 +25,7 @@ pub(super) const PROMPTS: &[PromptText] = &[
     },
     PromptText {
         task: "paragraph_find",
-        template: "Here are numbered paragraphs, each about one thing.\n\n{context}\n\nIn which paragraph is this thing described? Reply with the word Paragraph and its number.\n\n{input}:",
+        template: "Here are several paragraphs.\n\n{context}\n\nUse the paragraphs above to answer one question. Give only the word Paragraph and its number.\n\nQuestion: {input}\nAnswer:",
     },
     PromptText {
         task: "module_line",

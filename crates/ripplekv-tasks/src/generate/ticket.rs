@@ -48,6 +48,10 @@ const PROBLEMS: &[&str] = &[
     "It is far too loud for the {room}.",
     "The cover was lost somewhere in the {room}.",
     "It gets hot when it is used, and the {room} gets hot as well.",
+    "Somebody spilled tea over it in the {room}.",
+    "Since {time} it has to be pushed twice before it works, says the {room}.",
+    "A screw was found on the floor of the {room}.",
+    "The people in the {room} would like to have it checked.",
 ];
 
 const SINCE: &[&str] = &[
