@@ -39,7 +39,13 @@ fn document() -> Value {
     ])));
     top.insert(
         "protocol".to_owned(),
-        described("protocol", object("protocol.", &[])),
+        described(
+            "protocol",
+            object(
+                "protocol.",
+                &[("query", one_or_more("protocol.query", &["aware"]))],
+            ),
+        ),
     );
     top.insert(
         "budgets".to_owned(),
@@ -57,6 +63,8 @@ fn document() -> Value {
             "items": {"anyOf": [{"enum": methods}, object("methods[].", &[
                 ("name", json!({"description": help("methods[].name"), "enum": methods})),
                 ("params", params(&catalog)),
+                ("scorer", one_or_more("methods[].scorer", &part_names(wiring::scorers()))),
+                ("allocator", one_or_more("methods[].allocator", &part_names(wiring::allocators()))),
             ])]},
         }),
     );
@@ -67,6 +75,18 @@ fn document() -> Value {
         "required": ["schema", "models", "methods"],
         "additionalProperties": false,
         "properties": top,
+    })
+}
+
+fn part_names(parts: Vec<wiring::Part>) -> Vec<&'static str> {
+    parts.into_iter().map(|part| part.name).collect()
+}
+
+/// One of some names, or a list of them.
+fn one_or_more(path: &str, names: &[&str]) -> Value {
+    json!({
+        "description": help(path),
+        "anyOf": [{"enum": names}, {"type": "array", "items": {"enum": names}, "minItems": 1}],
     })
 }
 

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use crate::program::{Folder, output_of, program};
 
-/// Starts a run whose prompts take 300 ms, and waits until the first is stored.
-fn start(folder: &Folder) -> Child {
+/// Starts a run whose prompts take `milliseconds`, and waits until the first is stored.
+fn start(folder: &Folder, milliseconds: &str) -> Child {
     let child = Command::new(program())
         .args(["run", "demo.yaml", "--set", "budgets=[25%, 50%]"])
         .current_dir(folder.path())
         .env("RIPPLEKV_FAKE_ENGINE", "1")
-        .env("RIPPLEKV_FAKE_DELAY_MS", "300")
+        .env("RIPPLEKV_FAKE_DELAY_MS", milliseconds)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -41,7 +41,7 @@ fn signal(child: &Child, name: &str) {
 fn the_first_signal_finishes_the_prompt_in_hand() {
     for name in ["INT", "TERM", "USR1"] {
         let folder = Folder::new(8);
-        let child = start(&folder);
+        let child = start(&folder, "300");
         signal(&child, name);
         let output = child.wait_with_output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
@@ -53,7 +53,7 @@ fn the_first_signal_finishes_the_prompt_in_hand() {
         );
         let stored = folder.records().len();
         assert!(
-            stored > 0 && stored < 80 && stored % 5 == 0,
+            stored > 0 && stored < 80 && stored.is_multiple_of(5),
             "whole prompts: {stored}"
         );
         output_of(folder.fake().args(["run", "demo.yaml"]), 0);
@@ -68,7 +68,7 @@ fn the_first_signal_finishes_the_prompt_in_hand() {
 #[test]
 fn the_second_signal_ends_the_program_at_once() {
     let folder = Folder::new(8);
-    let child = start(&folder);
+    let child = start(&folder, "3000");
     signal(&child, "INT");
     std::thread::sleep(Duration::from_millis(30));
     signal(&child, "INT");

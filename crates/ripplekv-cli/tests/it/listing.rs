@@ -72,7 +72,7 @@ fn show_prints_the_prompt_alone() {
         0,
     );
     assert!(
-        stdout.contains("tokens: 81 (rendered 75, cut at 3500, removed 0 from the middle)"),
+        stdout.contains("tokens: 78 (rendered 71, cut at 3500, removed 0 from the middle)"),
         "{stdout}"
     );
     let (_, stderr) = output_of(

@@ -19,6 +19,12 @@ fn open(folder: &Path, name: &str) -> Result<(File, PathBuf), RunnerError> {
         std::fs::create_dir_all(parent)
             .map_err(|source| RunnerError::io("cannot create", parent, source))?;
     }
+    // Results may be committed, their locks never.
+    let ignore = folder.join("locks/.gitignore");
+    if !ignore.exists() {
+        std::fs::write(&ignore, "*\n")
+            .map_err(|source| RunnerError::io("cannot write", &ignore, source))?;
+    }
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)

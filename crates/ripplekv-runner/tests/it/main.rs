@@ -1,5 +1,10 @@
 //! Tests of the runner through its front door, with the fake engine.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a failed step of a test's own setup is a failed test"
+)]
+
 mod bad_input;
 mod keys;
 mod pack;
