@@ -15,6 +15,9 @@ const WHOLE: &[(&str, &[&str])] = &[
 /// Files with tables between markers; one that does not exist is left out.
 const MARKED: &[&str] = &["README.md", "docs/spec.md", "CONTRIBUTING.md"];
 
+/// The main table of the reference run that the README shows.
+const REFERENCE_TABLE: &str = "reports/quickstart/smollm2-135m-instruct-q4-aware/main.md";
+
 /// Writes, or with `check` compares, every generated file.
 pub(crate) fn generate(root: &Path, check: bool) -> Result<String> {
     let program = program(root)?;
@@ -30,7 +33,11 @@ pub(crate) fn generate(root: &Path, check: bool) -> Result<String> {
         }
         let text = std::fs::read_to_string(&path).with_context(|| (*file).to_owned())?;
         let filled =
-            fill(&text, |page| print(&["docs", page])).with_context(|| (*file).to_owned())?;
+            fill(&text, |page| match page {
+                "main-table" => main_table(root),
+                page => print(&["docs", page]),
+            })
+            .with_context(|| (*file).to_owned())?;
         changed.extend(put(root, file, &filled, check)?);
     }
     match (changed.is_empty(), check) {
@@ -41,6 +48,12 @@ pub(crate) fn generate(root: &Path, check: bool) -> Result<String> {
         ),
         (false, false) => Ok(format!("written: {}", changed.join(", "))),
     }
+}
+
+/// The main table of the committed reference report, so that the README shows what a command made.
+fn main_table(root: &Path) -> Result<String> {
+    let report = root.join(REFERENCE_TABLE);
+    std::fs::read_to_string(&report).with_context(|| report.display().to_string())
 }
 
 /// The built program: beside this one, or built now.

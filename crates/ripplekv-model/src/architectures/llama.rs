@@ -2,10 +2,11 @@
 //! Follows transformers' `modeling_llama.py`; the cache belongs to the caller.
 
 use candle_core::{DType, Device, Tensor};
+use rayon::prelude::*;
 use ripplekv_cache::{LayerState, Needs, Snapshot};
 
 use crate::decoder::{ArchitectureInfo, DecodeRow, Decoder, Prefill};
-use crate::kernels::CausalSoftmax;
+use crate::kernels::{CausalSoftmax, Linear, swiglu};
 use crate::rope::Rope;
 use crate::{ModelConfig, ModelError, Weights};
 
@@ -24,14 +25,14 @@ const POSITIONS_BEYOND_CONTEXT: usize = 1024;
 
 struct Layer {
     input_norm: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    output: Tensor,
+    query: Linear,
+    key: Linear,
+    value: Linear,
+    output: Linear,
     post_norm: Tensor,
-    gate: Tensor,
-    up: Tensor,
-    down: Tensor,
+    gate: Linear,
+    up: Linear,
+    down: Linear,
 }
 
 struct Llama {
@@ -41,13 +42,8 @@ struct Llama {
     embedding: Tensor,
     layers: Vec<Layer>,
     norm: Tensor,
-    head: Tensor,
+    head: Linear,
     rope: Rope,
-}
-
-/// `[rows, in]` times a weight `[out, in]`.
-fn linear(states: &Tensor, weight: &Tensor) -> candle_core::Result<Tensor> {
-    states.matmul(&weight.t()?)
 }
 
 impl Llama {
@@ -62,16 +58,19 @@ impl Llama {
                 let load = |part: &str, shape: &[usize]| {
                     load(&format!("model.layers.{index}.{part}.weight"), shape)
                 };
+                let linear = |part: &str, shape: &[usize]| -> Result<Linear, ModelError> {
+                    Ok(Linear::new(load(part, shape)?)?)
+                };
                 Ok(Layer {
                     input_norm: load("input_layernorm", &[hidden])?,
-                    query: load("self_attn.q_proj", &[query, hidden])?,
-                    key: load("self_attn.k_proj", &[key_value, hidden])?,
-                    value: load("self_attn.v_proj", &[key_value, hidden])?,
-                    output: load("self_attn.o_proj", &[hidden, query])?,
+                    query: linear("self_attn.q_proj", &[query, hidden])?,
+                    key: linear("self_attn.k_proj", &[key_value, hidden])?,
+                    value: linear("self_attn.v_proj", &[key_value, hidden])?,
+                    output: linear("self_attn.o_proj", &[hidden, query])?,
                     post_norm: load("post_attention_layernorm", &[hidden])?,
-                    gate: load("mlp.gate_proj", &[inner, hidden])?,
-                    up: load("mlp.up_proj", &[inner, hidden])?,
-                    down: load("mlp.down_proj", &[hidden, inner])?,
+                    gate: linear("mlp.gate_proj", &[inner, hidden])?,
+                    up: linear("mlp.up_proj", &[inner, hidden])?,
+                    down: linear("mlp.down_proj", &[hidden, inner])?,
                 })
             })
             .collect::<Result<Vec<_>, ModelError>>()?;
@@ -89,7 +88,7 @@ impl Llama {
             device: device.clone(),
             embedding,
             layers,
-            head,
+            head: Linear::new(head)?,
             config,
         })
     }
@@ -162,16 +161,18 @@ impl Llama {
         for start in (0..seq).step_by(ROW_BLOCK) {
             let block = states.narrow(0, start, ROW_BLOCK.min(seq - start))?;
             let normed = self.norm(&block, &layer.post_norm)?;
-            let gate = candle_nn::ops::silu(&linear(&normed, &layer.gate)?)?;
-            let inner = (gate * linear(&normed, &layer.up)?)?;
-            blocks.push((block + linear(&inner, &layer.down)?)?);
+            let gate = layer.gate.many_rows(&normed)?;
+            let inner = swiglu(gate, &layer.up.many_rows(&normed)?)?;
+            blocks.push((block + layer.down.many_rows(&inner)?)?);
         }
         Tensor::cat(&blocks, 0)
     }
 
     /// Logits of `[rows, hidden]`, `[rows, vocab]` in f32.
     fn logits(&self, states: &Tensor) -> candle_core::Result<Tensor> {
-        linear(&self.norm(states, &self.norm)?, &self.head)?.to_dtype(DType::F32)
+        self.head
+            .few_rows(&self.norm(states, &self.norm)?)?
+            .to_dtype(DType::F32)
     }
 
     fn embed(&self, ids: &[u32]) -> Result<Tensor, ModelError> {
@@ -197,32 +198,58 @@ impl Llama {
         .into())
     }
 
-    fn step_row(&self, row: &mut DecodeRow, token: u32) -> Result<Tensor, ModelError> {
-        let position = row.position();
-        self.check_positions(position)?;
+    /// One row's attention in one layer: turns its query and key, appends, attends. All inputs `[1, heads * head_dim]`.
+    fn attend_row(
+        &self,
+        row: &mut DecodeRow,
+        layer: usize,
+        [query, key, value]: [Tensor; 3],
+    ) -> candle_core::Result<Tensor> {
         let (heads, kv_heads) = (self.config.heads, self.config.kv_heads);
-        let group = heads / kv_heads;
-        let mut states = self.embed(&[token])?;
+        let position = row.position();
+        let queries = self
+            .rope
+            .apply(&self.split_heads(&query, heads)?, position)?;
+        let keys = self
+            .rope
+            .apply(&self.split_heads(&key, kv_heads)?, position)?;
+        let values = self.split_heads(&value, kv_heads)?;
+        let parts = row.extend_layer(layer, &keys, &values)?;
+        let stacked = queries.reshape((kv_heads, heads / kv_heads, self.config.head_dim))?;
+        self.attend_parts(&stacked, &parts)?
+            .reshape((1, heads * self.config.head_dim))
+    }
+
+    /// One token for every row; `[rows, vocab]`. Everything but attention runs over all rows at once, with kernels
+    /// whose rows do not see each other.
+    fn step_rows(&self, rows: &mut [&mut DecodeRow], tokens: &[u32]) -> Result<Tensor, ModelError> {
+        for row in rows.iter() {
+            self.check_positions(row.position())?;
+        }
+        let mut states = self.embed(tokens)?;
         for (index, layer) in self.layers.iter().enumerate() {
             let normed = self.norm(&states, &layer.input_norm)?;
-            let queries = self.rope.apply(
-                &self.split_heads(&linear(&normed, &layer.query)?, heads)?,
-                position,
-            )?;
-            let keys = self.rope.apply(
-                &self.split_heads(&linear(&normed, &layer.key)?, kv_heads)?,
-                position,
-            )?;
-            let values = self.split_heads(&linear(&normed, &layer.value)?, kv_heads)?;
-            let parts = row.extend_layer(index, &keys, &values)?;
-            let stacked = queries.reshape((kv_heads, group, self.config.head_dim))?;
-            let mixed = self.attend_parts(&stacked, &parts)?;
-            let joined = mixed.reshape((1, heads * self.config.head_dim))?;
-            states = (states + linear(&joined, &layer.output)?)?;
-            states = self.feed_forward(layer, &states)?;
+            let queries = layer.query.few_rows(&normed)?;
+            let keys = layer.key.few_rows(&normed)?;
+            let values = layer.value.few_rows(&normed)?;
+            let attended = rows
+                .par_iter_mut()
+                .enumerate()
+                .map(|(place, row)| {
+                    let own = |states: &Tensor| states.narrow(0, place, 1);
+                    self.attend_row(row, index, [own(&queries)?, own(&keys)?, own(&values)?])
+                })
+                .collect::<candle_core::Result<Vec<_>>>()?;
+            states = (states + layer.output.few_rows(&Tensor::cat(&attended, 0)?)?)?;
+            let normed = self.norm(&states, &layer.post_norm)?;
+            let gate = layer.gate.few_rows(&normed)?;
+            let inner = swiglu(gate, &layer.up.few_rows(&normed)?)?;
+            states = (states + layer.down.few_rows(&inner)?)?;
         }
-        row.advance();
-        Ok(self.logits(&states)?.squeeze(0)?)
+        for row in rows.iter_mut() {
+            row.advance();
+        }
+        Ok(self.logits(&states)?)
     }
 
     /// Attention of `[kv_heads, group, head_dim]` over entries that lie in several pieces; all are visible.
@@ -292,10 +319,11 @@ impl Decoder for Llama {
         for (index, layer) in self.layers.iter().enumerate() {
             let normed = self.norm(&states, &layer.input_norm)?;
             let keys = self.rope.apply(
-                &self.split_heads(&linear(&normed, &layer.key)?, self.config.kv_heads)?,
+                &self.split_heads(&layer.key.many_rows(&normed)?, self.config.kv_heads)?,
                 0,
             )?;
-            let values = self.split_heads(&linear(&normed, &layer.value)?, self.config.kv_heads)?;
+            let values =
+                self.split_heads(&layer.value.many_rows(&normed)?, self.config.kv_heads)?;
             // of the last layer only the last position is read on, and the window by scorers
             let read_from = if index == last_layer { n - 1 } else { 0 };
             let query_from = if index == last_layer {
@@ -305,7 +333,7 @@ impl Decoder for Llama {
             };
             let rows = normed.narrow(0, query_from, n - query_from)?;
             let queries = self.rope.apply(
-                &self.split_heads(&linear(&rows, &layer.query)?, self.config.heads)?,
+                &self.split_heads(&layer.query.many_rows(&rows)?, self.config.heads)?,
                 query_from,
             )?;
             drop(normed);
@@ -327,7 +355,7 @@ impl Decoder for Llama {
             on_layer(index, &state);
             snapshot.push(state);
             let residual = states.narrow(0, read_from, n - read_from)?;
-            states = (residual + linear(&attended, &layer.output)?)?;
+            states = (residual + layer.output.many_rows(&attended)?)?;
             states = self.feed_forward(layer, &states)?;
         }
         let (rows, _) = states.dims2()?;
@@ -350,10 +378,12 @@ impl Decoder for Llama {
             ))
             .into());
         }
-        // one by one: the gemm crate's one-row and many-row products differ in the last bits
-        rows.iter_mut()
-            .zip(tokens)
-            .map(|(row, &token)| self.step_row(row, token))
-            .collect()
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let logits = self.step_rows(rows, tokens)?;
+        Ok((0..rows.len())
+            .map(|row| logits.get(row))
+            .collect::<candle_core::Result<_>>()?)
     }
 }

@@ -11,5 +11,6 @@ mod chat_template;
 mod fetch;
 mod hub;
 mod logits;
+mod second_opinion;
 mod support;
 mod tokenizer;
