@@ -24,6 +24,7 @@
 //! What is where:
 //! - [`TASKS`], [`find_task`], [`expand_tasks`], [`GROUPS`]: what a task is, names and groups;
 //! - [`Pack`]: a folder of prompts, limits and records; official configs are held to digests;
+//! - [`install_longbench`]: LongBench's own archive into a pack's folder, safely;
 //! - [`prepare`]: render, truncate, chat form, tokenise, in the official order;
 //! - [`StopRule`], [`postprocess`], [`score_record`], [`clean_up_spaces`]: after the model;
 //! - [`Tokenise`]: what is needed of a tokenizer; [`testing::WordTokenizer`] is a fake;
@@ -37,6 +38,7 @@
 mod clean_up;
 pub mod generate;
 mod groups;
+mod install;
 mod pack;
 mod pack_error;
 mod prompt;
@@ -51,6 +53,10 @@ mod tokenise;
 
 pub use clean_up::clean_up_spaces;
 pub use groups::{GROUPS, TaskGroup, UnknownTask, expand_tasks, find_group, find_task};
+pub use install::{
+    ConfigFiles, InstallError, InstallRequest, InstalledPack, InstalledTask, LONGBENCH_COMMIT,
+    LocalPack, RecordSource, install_longbench,
+};
 pub use pack::{
     LENGTH_FILE, LONGBENCH_LENGTH_SHA256, LONGBENCH_PROMPT_SHA256, MANIFEST_FILE, PROMPT_FILE,
     Pack, Records, Selection,

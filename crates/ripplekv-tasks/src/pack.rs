@@ -357,7 +357,11 @@ fn record_files(dir: &Path) -> Result<Vec<&'static TaskInfo>, PackError> {
         .collect())
 }
 
-fn check_digest(path: &Path, bytes: &[u8], expected: &'static str) -> Result<(), PackError> {
+pub(crate) fn check_digest(
+    path: &Path,
+    bytes: &[u8],
+    expected: &'static str,
+) -> Result<(), PackError> {
     let found = hex(&Sha256::digest(bytes));
     if found == expected {
         return Ok(());
@@ -369,7 +373,7 @@ fn check_digest(path: &Path, bytes: &[u8], expected: &'static str) -> Result<(),
     })
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
