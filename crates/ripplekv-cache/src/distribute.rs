@@ -3,6 +3,9 @@
 
 use crate::CacheError;
 
+/// Weights are taken relative to the heaviest and not below this, so that no sum overflows and no share is 0 / 0.
+const LIGHTEST: f64 = 1e-12;
+
 /// Splits `total` entries (T) over the layers in proportion to `weights`, each layer within `minimum..=prompt_tokens`.
 ///
 /// # Errors
@@ -31,7 +34,12 @@ pub fn distribute(
             must_keep: minimum,
         });
     }
-    let free = free_layers(weights, total, minimum, prompt_tokens);
+    let heaviest = weights.iter().copied().fold(0.0, f64::max);
+    let weights: Vec<f64> = weights
+        .iter()
+        .map(|weight| (weight / heaviest).max(LIGHTEST))
+        .collect();
+    let free = free_layers(&weights, total, minimum, prompt_tokens);
     let mut budgets: Vec<usize> = free.iter().map(|state| state.fixed.unwrap_or(0)).collect();
     let taken: u64 = budgets.iter().map(|&budget| budget as u64).sum();
     let rest = total - taken;
@@ -71,21 +79,27 @@ fn settle(
     maximum: usize,
 ) {
     remainders.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    while given < rest {
+    let (mut before, mut progress) = (given, true);
+    while given < rest && progress {
         for &(_, layer) in remainders.iter() {
             if given < rest && budgets[layer] < maximum {
                 budgets[layer] += 1;
                 given += 1;
             }
         }
+        progress = given > before;
+        before = given;
     }
-    while given > rest {
+    progress = true;
+    while given > rest && progress {
         for &(_, layer) in remainders.iter().rev() {
             if given > rest && budgets[layer] > minimum {
                 budgets[layer] -= 1;
                 given -= 1;
             }
         }
+        progress = given < before;
+        before = given;
     }
 }
 
@@ -168,11 +182,14 @@ mod tests {
     proptest! {
         #[test]
         fn sum_is_exact_and_bounds_hold(
-            weights in prop::collection::vec(1e-6f64..1e6, 1..80),
+            exponents in prop::collection::vec(-300f64..300.0, 1..80),
+            spread in 0.0f64..=1.0,
             prompt in 1usize..40_000,
             minimum_share in 0.0f64..1.0,
             total_share in 0.0f64..=1.0,
         ) {
+            // from equal weights to ratios beyond what f64 can hold
+            let weights: Vec<f64> = exponents.iter().map(|e| 10f64.powf(e * spread.powi(6))).collect();
             let layers = weights.len();
             let minimum = (prompt as f64 * minimum_share * minimum_share) as usize;
             let low = (minimum * layers) as u64;

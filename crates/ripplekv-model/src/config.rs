@@ -172,10 +172,10 @@ impl ModelConfig {
                 return Err(wrong(key, "must be above zero"));
             }
         }
-        if self.heads % self.kv_heads != 0 {
+        if !self.heads.is_multiple_of(self.kv_heads) {
             return Err(wrong("kv heads", "must divide the query heads"));
         }
-        if self.head_dim % 2 != 0 {
+        if !self.head_dim.is_multiple_of(2) {
             return Err(wrong("head dimension", "must be even for rope"));
         }
         Ok(self)

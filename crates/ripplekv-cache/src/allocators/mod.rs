@@ -28,6 +28,8 @@ pub trait Allocator: Send + Sync {
     fn weights(&self, context: &AllocationContext) -> Result<Vec<f64>, CacheError>;
 }
 
+pub(crate) type BuildAllocator = fn(&Map<String, Value>) -> Result<Box<dyn Allocator>, CacheError>;
+
 /// One line of [`ALLOCATORS`].
 #[derive(Debug, Clone, Copy)]
 pub struct AllocatorInfo {
@@ -42,7 +44,7 @@ pub struct AllocatorInfo {
     /// Checks parameters and writes defaults out.
     pub(crate) parse: fn(&Map<String, Value>) -> Result<Value, CacheError>,
     /// Builds from parameters.
-    pub(crate) build: fn(&Map<String, Value>) -> Result<Box<dyn Allocator>, CacheError>,
+    pub(crate) build: BuildAllocator,
 }
 
 /// All allocators.

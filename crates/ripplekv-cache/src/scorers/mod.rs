@@ -57,6 +57,8 @@ pub trait Scorer: Send + Sync {
     fn score(&self, layer: &LayerState) -> Result<Scores, CacheError>;
 }
 
+pub(crate) type BuildScorer = fn(&Map<String, Value>) -> Result<Box<dyn Scorer>, CacheError>;
+
 /// One line of [`SCORERS`].
 #[derive(Debug, Clone, Copy)]
 pub struct ScorerInfo {
@@ -71,7 +73,7 @@ pub struct ScorerInfo {
     /// Checks parameters and writes defaults out.
     pub(crate) parse: fn(&Map<String, Value>) -> Result<Value, CacheError>,
     /// Builds from parameters.
-    pub(crate) build: fn(&Map<String, Value>) -> Result<Box<dyn Scorer>, CacheError>,
+    pub(crate) build: BuildScorer,
 }
 
 /// All scorers.

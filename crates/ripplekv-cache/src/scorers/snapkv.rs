@@ -41,7 +41,7 @@ fn read(given: &Map<String, Value>) -> Result<SnapKv, CacheError> {
     if parsed.window == 0 {
         return Err(out_of_range("window", "must be at least 1"));
     }
-    if parsed.kernel % 2 == 0 {
+    if parsed.kernel.is_multiple_of(2) {
         return Err(out_of_range("kernel", "must be odd"));
     }
     Ok(parsed)
