@@ -99,16 +99,7 @@ pub fn install_longbench(
     target: &Path,
 ) -> Result<InstalledPack, InstallError> {
     check_free(target)?;
-    check_digest(
-        Path::new(PROMPT_FILE),
-        &request.config.prompts,
-        LONGBENCH_PROMPT_SHA256,
-    )?;
-    check_digest(
-        Path::new(LENGTH_FILE),
-        &request.config.lengths,
-        LONGBENCH_LENGTH_SHA256,
-    )?;
+    request.config.check()?;
     let parent = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
