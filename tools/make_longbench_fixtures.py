@@ -7,7 +7,8 @@ Follows the order of THUDM/LongBench 2e00731 `pred.py`: render, tokenise, cut th
 halves, chat template, tokenise, generate. Reads the records beside the project (`../shared/longbench`,
 or the folder in RIPPLEKV_SHARED) and writes only counts and hashes of them, to
 crates/ripplekv-engine/tests/fixtures. Our own code; where transformers' reading of a GGUF file
-disagrees with the file's metadata, the metadata decide (see `reference_tokenizer`).
+disagrees with the file's metadata, the metadata decide (see `reference_tokenizer`). On a busy machine set
+OMP_NUM_THREADS=1: torch's threads wait for each other by spinning.
 """
 
 import argparse
@@ -35,7 +36,8 @@ PROMPT_LIMITS = (3500, 7500)
 TEXT_LIMIT = 7500
 TEXT_RECORDS = 20
 TEXT_PROMPT_TOKENS = 4096
-# Summaries may have 512 new tokens; both programs stop at this many, which bounds the test's time.
+# qasper and samsum may have 128 new tokens, summaries 512; both programs stop at this many, which bounds the
+# test's time.
 TEXT_NEW_TOKENS = 64
 MADE_BY = {"transformers": transformers.__version__, "torch": torch.__version__.split("+")[0], "model_sha256": MEMBER_SHA256}
 

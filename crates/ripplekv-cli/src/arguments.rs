@@ -34,6 +34,8 @@ pub(crate) enum Verb {
     Show(ShowArguments),
     /// Make tables and figures from results folders
     Report(ReportArguments),
+    /// Write stored answers as another program's prediction files
+    Export(ExportArguments),
     /// Get a model or a pack
     Fetch(FetchArguments),
     /// Score prediction files in LongBench's format; needs no model
@@ -188,11 +190,39 @@ pub(crate) struct ReportArguments {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FetchArguments {
-    /// A model name, `study` (a generated pack) or `jieba` (the dictionary for Chinese scores)
+    /// A model name, `longbench` or `study` (packs), or `jieba` (the dictionary for Chinese scores)
     pub(crate) name: String,
     /// Folder for a pack, instead of datasets/<name>
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, visible_alias = "to", value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Take longbench from this folder or archive (its data.zip) instead of the network; the two
+    /// config files lie in it or in config/ beside it
+    #[arg(long, value_name = "DIR|ZIP")]
+    pub(crate) from: Option<PathBuf>,
+    /// Accept a part of longbench's tasks and records
+    #[arg(long)]
+    pub(crate) partial: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// pred/<model>/<task>.jsonl as the authors' eval.py reads it
+    Longbench,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "The model's folder is its name where it has one cell for each task, else <model>__<method>__<budget>. \
+LongBench-E goes to pred_e/. Failed samples are left out, with a warning."
+)]
+pub(crate) struct ExportArguments {
+    /// The form of the files
+    pub(crate) format: ExportFormat,
+    /// Folder to write below
+    pub(crate) dir: PathBuf,
+    /// Results folders, such as results/quickstart
+    #[arg(long, value_name = "RESULTS", required = true, num_args = 1..)]
+    pub(crate) from: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod commands;
+mod download;
 mod failure;
 mod output;
 mod packs;

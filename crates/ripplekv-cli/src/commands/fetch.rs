@@ -6,11 +6,20 @@ use ripplekv_runner::hint_for;
 use ripplekv_tasks::generate::{DEFAULT_SEED, write_study};
 
 use crate::arguments::FetchArguments;
+use crate::commands::fetch_longbench::fetch_longbench;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::wiring;
 
+/// The pack that comes from elsewhere.
+const LONGBENCH: &str = "longbench";
+
 pub(crate) fn fetch(arguments: &FetchArguments, output: Output) -> Result<(), Failure> {
+    if arguments.name != LONGBENCH && (arguments.from.is_some() || arguments.partial) {
+        return Err(Failure::Usage(format!(
+            "--from and --partial go with `fetch {LONGBENCH}` only"
+        )));
+    }
     match arguments.name.as_str() {
         "study" => study(arguments.out.as_deref(), output),
         "quickstart" | "calibration" => {
@@ -20,10 +29,7 @@ pub(crate) fn fetch(arguments: &FetchArguments, output: Output) -> Result<(), Fa
             ));
             Ok(())
         }
-        "longbench" => Err(Failure::Data(
-            "fetching the longbench pack is not in this version\nhint: give a folder that has it with --pack DIR"
-                .to_owned(),
-        )),
+        LONGBENCH => fetch_longbench(arguments, output),
         "jieba" => {
             wiring::segmenter()?;
             output.note("the dictionary is here");
@@ -44,7 +50,7 @@ fn study(folder: Option<&Path>, output: Output) -> Result<(), Failure> {
 
 fn model(name: &str, output: Output) -> Result<(), Failure> {
     let catalog = wiring::catalog();
-    let known: Vec<&str> = ["study", "jieba"]
+    let known: Vec<&str> = ["study", LONGBENCH, "jieba"]
         .into_iter()
         .chain(catalog.models.iter().map(|model| model.name))
         .collect();

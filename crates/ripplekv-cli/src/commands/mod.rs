@@ -4,7 +4,9 @@ mod check;
 mod completions;
 mod docs;
 mod experiment;
+mod export;
 mod fetch;
+mod fetch_longbench;
 mod ls;
 mod plan;
 mod report;
@@ -40,6 +42,7 @@ pub(crate) fn execute(arguments: &Cli, output: &Output) -> Result<u8, Failure> {
         Verb::Ls(arguments) => done(ls::ls(arguments, *output)),
         Verb::Show(arguments) => done(show::show(arguments, *output)),
         Verb::Report(arguments) => done(report::report(arguments, *output)),
+        Verb::Export(arguments) => done(export::export(arguments, *output)),
         Verb::Fetch(arguments) => done(fetch::fetch(arguments, *output)),
         Verb::Score(arguments) => done(score::score(arguments, *output)),
         Verb::Completions { shell } => done(completions::completions(*shell, *output)),

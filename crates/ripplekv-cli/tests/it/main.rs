@@ -6,8 +6,11 @@
 )]
 
 mod bad_input;
+mod export;
+mod fetch_longbench;
 mod interrupt;
 mod listing;
+mod loopback;
 mod program;
 mod run;
 mod score;
