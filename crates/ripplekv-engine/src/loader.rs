@@ -97,7 +97,7 @@ fn number_format(name: &str) -> Result<DType, EngineError> {
     }
 }
 
-fn shape(config: &ModelConfig) -> ModelShape {
+fn shape(config: &ModelConfig, device: &Device, dtype: DType) -> ModelShape {
     ModelShape {
         architecture: config.architecture.clone(),
         layers: config.layers,
@@ -109,6 +109,7 @@ fn shape(config: &ModelConfig) -> ModelShape {
         vocab_size: config.vocab_size,
         context_length: config.context_length,
         parameters: config.parameters(),
+        weight_bytes: config.weight_bytes(device, dtype),
     }
 }
 
@@ -123,7 +124,8 @@ impl Loader for ModelLoader {
     }
 
     fn shape(&self, model: &ResolvedModel) -> Result<ModelShape, EngineError> {
-        Ok(shape(self.weights(model)?.config()))
+        let dtype = number_format(&model.dtype)?;
+        Ok(shape(self.weights(model)?.config(), &self.device, dtype))
     }
 
     fn tokenizer(&self, model: &ResolvedModel) -> Result<Arc<dyn Tokenise>, EngineError> {
@@ -136,7 +138,7 @@ impl Loader for ModelLoader {
         let weights = self.weights(model)?;
         let identity = ModelIdentity {
             name: model.name.clone(),
-            shape: shape(weights.config()),
+            shape: shape(weights.config(), &self.device, dtype),
             model_hash: weights.hash().map_err(model_error)?,
             tokenizer_hash: tokenizer.0.hash(),
             template_hash: tokenizer.0.template_hash(),

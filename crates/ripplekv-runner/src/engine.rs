@@ -31,6 +31,8 @@ pub struct ModelShape {
     pub context_length: usize,
     /// Number of parameters.
     pub parameters: u64,
+    /// Bytes of weights in memory while running, in the layouts that the engine keeps.
+    pub weight_bytes: u64,
 }
 
 /// Everything about a loaded model that can change an output; stored in the manifest.

@@ -192,6 +192,7 @@ fn shape() -> ModelShape {
         vocab_size: 1024,
         context_length: 4096,
         parameters: 1,
+        weight_bytes: 4,
     }
 }
 

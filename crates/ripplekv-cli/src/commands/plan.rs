@@ -183,7 +183,7 @@ fn estimate(
     let mean = tokens.checked_div(prompts.max(1)).unwrap_or(0) as f64;
     let pairs = 2.0 * shape.layers as f64 * (shape.heads * shape.head_dim) as f64 * mean;
     let operations = tokens as f64 * (2.0 * shape.parameters as f64 + pairs);
-    let weights = shape.parameters as f64 * 4.0;
+    let weights = shape.weight_bytes as f64;
     let snapshot = (2 * shape.layers * shape.kv_heads * shape.head_dim * 4 * longest) as f64;
     let time = seconds_per_token(results, name).map_or_else(
         || "unknown until a prompt was timed".to_owned(),
