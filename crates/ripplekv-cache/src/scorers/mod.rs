@@ -76,5 +76,16 @@ pub struct ScorerInfo {
     pub(crate) build: BuildScorer,
 }
 
+impl ScorerInfo {
+    /// Builds the scorer from parameters, a JSON object.
+    ///
+    /// # Errors
+    /// A value out of range or of another type.
+    pub fn build(&self, params: &Value) -> Result<Box<dyn Scorer>, CacheError> {
+        let empty = Map::new();
+        (self.build)(params.as_object().unwrap_or(&empty))
+    }
+}
+
 /// All scorers.
 pub const SCORERS: &[ScorerInfo] = &[streaming_llm::INFO, snapkv::INFO];

@@ -1,7 +1,15 @@
 //! Integration tests of the engine: the tiny random models for the matrix, SmolLM2-135M for what must be real.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "helpers of tests; a skipped test says so"
+)]
+
 mod controls;
+mod kvpress;
 mod longbench;
+mod longbench_texts;
 mod oracle;
 mod reference;
 mod smollm2;
