@@ -49,7 +49,7 @@ pub fn decode_greedy(
     if max_new_tokens == 0 {
         return Ok(results);
     }
-    let first = pick(&first_logits.to_vec1::<f32>()?, stop, 0);
+    let first = pick(&first_logits.to_vec1::<f32>()?, stop, 0)?;
     let mut live = Vec::new();
     for (index, cache) in caches.iter().enumerate() {
         if take(&mut results[index], first, stop, max_new_tokens) {
@@ -67,7 +67,7 @@ pub fn decode_greedy(
         let logits = decoder.step(&mut rows, &tokens)?;
         for (entry, logits) in live.iter_mut().zip(&logits) {
             let generated = results[entry.index].ids.len();
-            entry.next = pick(&logits.to_vec1::<f32>()?, stop, generated);
+            entry.next = pick(&logits.to_vec1::<f32>()?, stop, generated)?;
         }
         let share = started.elapsed().as_secs_f64() * 1e3 / live.len() as f64;
         live.retain(|entry| {
@@ -90,15 +90,53 @@ fn take(result: &mut Continuation, token: u32, stop: &StopRule, max_new_tokens: 
 }
 
 /// The largest logit, the lower id on ties; end tokens are left out where the rule forbids them.
-fn pick(logits: &[f32], stop: &StopRule, generated: usize) -> u32 {
+///
+/// # Errors
+/// A logit that is not a number: an empty answer would otherwise look like the model's own.
+fn pick(logits: &[f32], stop: &StopRule, generated: usize) -> Result<u32, ModelError> {
     let forbidden = stop.forbids_end(generated);
-    let mut best = 0usize;
-    let mut best_logit = f32::NEG_INFINITY;
+    let mut best: Option<(usize, f32)> = None;
     for (id, &logit) in logits.iter().enumerate() {
-        if logit > best_logit && !(forbidden && stop.is_end(id as u32)) {
-            best = id;
-            best_logit = logit;
+        if logit.is_nan() {
+            return Err(ModelError::NotANumber {
+                step: generated,
+                id,
+            });
+        }
+        let allowed = !(forbidden && stop.is_end(id as u32));
+        if allowed && best.is_none_or(|(_, largest)| logit > largest) {
+            best = Some((id, logit));
         }
     }
-    best as u32
+    Ok(best.map_or(0, |(id, _)| id as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stop(min_new_tokens: usize) -> StopRule {
+        StopRule {
+            end_tokens: vec![1],
+            newline: Some(3),
+            min_new_tokens,
+        }
+    }
+
+    #[test]
+    fn the_largest_wins_and_ties_go_to_the_lower_id() {
+        assert_eq!(pick(&[0.5, 2.0, 2.0, 1.0], &stop(0), 0).unwrap(), 1);
+    }
+
+    #[test]
+    fn end_tokens_wait_where_the_rule_says_so() {
+        assert_eq!(pick(&[0.5, 2.0, 1.0, 3.0], &stop(1), 0).unwrap(), 2);
+        assert_eq!(pick(&[0.5, 2.0, 1.0, 3.0], &stop(1), 1).unwrap(), 3);
+    }
+
+    #[test]
+    fn logits_that_are_no_numbers_are_an_error() {
+        let message = pick(&[0.5, f32::NAN], &stop(0), 4).unwrap_err().to_string();
+        assert!(message.contains("not a number"), "{message}");
+    }
 }

@@ -49,6 +49,14 @@ pub enum ModelError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A logit that is not a number.
+    #[error("the logit of token {id} at step {step} is not a number")]
+    NotANumber {
+        /// Generated tokens before it.
+        step: usize,
+        /// Token id.
+        id: usize,
+    },
     /// Tensor operation.
     #[error(transparent)]
     Candle(#[from] candle_core::Error),

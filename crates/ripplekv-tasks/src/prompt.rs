@@ -18,7 +18,7 @@ pub enum ChatRule {
     Auto,
     /// On every task; a model without a template is an error.
     On,
-    /// Never.
+    /// The tokenizer adds none; what the chat template itself writes stays.
     Off,
 }
 
@@ -29,7 +29,7 @@ pub enum BosRule {
     /// As the tokenizer's own settings (or the chat template) say.
     #[default]
     Auto,
-    /// Always; a tokenizer without one is an error.
+    /// One in front, added where the text does not begin with it; a tokenizer without one is an error.
     On,
     /// Never.
     Off,
@@ -263,18 +263,25 @@ impl<'a> BosEncoder<'a> {
         })
     }
 
-    /// Ids with special tokens, and with as many BOS in front as the rule says: a chat template
-    /// that writes its own BOS and a tokenizer that adds one make one, not two.
+    /// Ids with special tokens. What the text itself begins with stays, whatever the rule: some models open every
+    /// turn with the token that is also their BOS. A chat template that writes its own BOS and a tokenizer that adds
+    /// one make one, not two.
     fn encode(&self, text: &str) -> Result<Vec<u32>, TokeniseError> {
         let mut ids = self.tokenizer.encode(text, true)?;
         let Some(bos) = self.bos else { return Ok(ids) };
-        let leading = ids.iter().take_while(|id| **id == bos).count();
-        let wanted = match self.rule {
-            BosRule::Auto => leading.min(1),
-            BosRule::On => 1,
-            BosRule::Off => 0,
+        let leading = |ids: &[u32]| ids.iter().take_while(|id| **id == bos).count();
+        let added = leading(&ids);
+        let written = if added == 0 {
+            0
+        } else {
+            leading(&self.tokenizer.encode(text, false)?)
         };
-        ids.splice(..leading, std::iter::repeat_n(bos, wanted));
+        let wanted = match self.rule {
+            BosRule::Auto if written == 0 => added.min(1),
+            BosRule::On => written.max(1),
+            BosRule::Auto | BosRule::Off => written,
+        };
+        ids.splice(..added, std::iter::repeat_n(bos, wanted));
         Ok(ids)
     }
 }
