@@ -6,11 +6,6 @@
 //! and the committed fixtures of the tokenizer, the chat template and the task crate cover the same code. Where
 //! `RIPPLEKV_SHARED` is set, an absent folder is a failure.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "a skipped test says that it was skipped"
-)]
-
 use std::path::PathBuf;
 use std::sync::Arc;
 
