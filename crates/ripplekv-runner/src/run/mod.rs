@@ -78,6 +78,20 @@ pub(crate) struct ReadyModel {
     pub(crate) options: ripplekv_tasks::PromptOptions,
 }
 
+/// What happens before the results folder is opened: told at once, logged later, so that a run that fails in
+/// preparation leaves no folder.
+struct EarlyEvents<'a> {
+    observer: &'a mut dyn Observer,
+    events: Vec<(u64, Event)>,
+}
+
+impl EarlyEvents<'_> {
+    fn tell(&mut self, event: Event) {
+        self.observer.event(&event);
+        self.events.push((event::unix_seconds(), event));
+    }
+}
+
 /// Runs a plan. Nothing is computed twice: what the folder holds is left alone.
 ///
 /// # Errors
@@ -89,17 +103,18 @@ pub fn run(
     options: &RunOptions<'_>,
     observer: &mut dyn Observer,
 ) -> Result<RunSummary, RunnerError> {
-    let mut store = Store::open(options.out)?;
+    Store::check_folder(options.out)?;
+    let mut early = EarlyEvents {
+        observer,
+        events: Vec::new(),
+    };
     for warning in &plan.warnings {
-        tell(
-            &mut store,
-            observer,
-            Event::Warning {
-                text: warning.clone(),
-            },
-        )?;
+        early.tell(Event::Warning {
+            text: warning.clone(),
+        });
     }
-    let ready = prepare_all(plan, catalog, loader, &mut store, observer)?;
+    let ready = prepare_all(plan, catalog, loader, &mut early)?;
+    let EarlyEvents { observer, events } = early;
     let prepared: Vec<PreparedModel> = ready.iter().map(|model| model.prepared.clone()).collect();
     let all = units(&prepared);
     let mine = &all[plan.shard.places(all.len())];
@@ -108,6 +123,14 @@ pub fn run(
             plan,
             all.len(),
         )));
+    }
+    let mut store = Store::open(options.out)?;
+    for (unix_seconds, event) in &events {
+        store.log(&event::LogLine::at(
+            *unix_seconds,
+            store.writer().to_owned(),
+            event,
+        ))?;
     }
     store.write_plan(&manifest(plan, catalog, &ready, options), &plan.cells)?;
     let mut evaluation = evaluate::Evaluation::new(plan, options, &ready, store, observer);
@@ -185,8 +208,7 @@ fn prepare_all(
     plan: &Plan,
     catalog: &Catalog,
     loader: &dyn Loader,
-    store: &mut Store,
-    observer: &mut dyn Observer,
+    early: &mut EarlyEvents<'_>,
 ) -> Result<Vec<ReadyModel>, RunnerError> {
     let mut ready = Vec::new();
     for (place, model) in plan.models.iter().enumerate() {
@@ -206,31 +228,23 @@ fn prepare_all(
             Availability::Present => {}
             Availability::Fetchable | Availability::NotChecked(_) => {
                 let model = model.name.clone();
-                tell(store, observer, Event::Fetching { model })?;
+                early.tell(Event::Fetching { model });
             }
         }
-        tell(
-            store,
-            observer,
-            Event::Preparing {
-                model: model.name.clone(),
-            },
-        )?;
+        early.tell(Event::Preparing {
+            model: model.name.clone(),
+        });
         let tokenizer = loader.tokenizer(model).map_err(failed)?;
         let shape = loader.shape(model).map_err(failed)?;
         let prepared = prepare_model(plan, catalog, place, tokenizer.as_ref(), &shape)?;
         let prompts = prepared.tasks.iter().map(|task| task.prompts.len()).sum();
-        tell(
-            store,
-            observer,
-            Event::Prepared {
-                model: model.name.clone(),
-                max_context: prepared.max_context,
-                prompts,
-                too_long: prepared.tasks.iter().map(|task| task.too_long).sum(),
-                short_prompts: prepared.tasks.iter().map(|task| task.short_prompts).sum(),
-            },
-        )?;
+        early.tell(Event::Prepared {
+            model: model.name.clone(),
+            max_context: prepared.max_context,
+            prompts,
+            too_long: prepared.tasks.iter().map(|task| task.too_long).sum(),
+            short_prompts: prepared.tasks.iter().map(|task| task.short_prompts).sum(),
+        });
         ready.push(ReadyModel {
             options: crate::plan::prompt_options(plan, &shape),
             tokenizer,
@@ -263,10 +277,11 @@ fn manifest(
         name: plan.name.clone(),
         spec: plan.resolved.clone(),
         cells: plan.cells.iter().map(|cell| cell.key.clone()).collect(),
+        selected: selected(plan, ready),
         max_context: max_context.collect::<BTreeMap<_, _>>(),
         program: ProgramState {
             version: options.program_version.to_owned(),
-            git: git_state(Path::new(".")),
+            working_folder_git: git_state(Path::new(".")),
             numerics_version: catalog.numerics_version,
             metric_version: METRIC_VERSION,
         },
@@ -277,4 +292,19 @@ fn manifest(
             tasks: tasks.collect(),
         },
     }
+}
+
+/// Ids of all selected samples, whichever shard runs them.
+fn selected(plan: &Plan, ready: &[ReadyModel]) -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
+    let of_model = |model: &ReadyModel| {
+        let tasks = model.prepared.tasks.iter().map(|task| {
+            let ids = task.prompts.iter().map(|prompt| prompt.sample.clone());
+            (plan.tasks[task.task].info.name.to_owned(), ids.collect())
+        });
+        (
+            plan.models[model.prepared.model].name.clone(),
+            tasks.collect(),
+        )
+    };
+    ready.iter().map(of_model).collect()
 }

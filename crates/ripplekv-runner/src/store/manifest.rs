@@ -17,8 +17,9 @@ pub const MANIFEST_SCHEMA: u32 = 1;
 pub struct ProgramState {
     /// Version of the program.
     pub version: String,
-    /// State of the checkout it ran in.
-    pub git: Option<GitState>,
+    /// State of the checkout around the folder it was started in, which need not be the program's own.
+    #[serde(alias = "git")]
+    pub working_folder_git: Option<GitState>,
     /// Version of the numeric code.
     pub numerics_version: u32,
     /// Version of the scores.
@@ -56,6 +57,10 @@ pub struct Manifest {
     pub spec: Value,
     /// Keys of the spec's cells in plan order, as of the last run; older cells stay in `cells.json` only.
     pub cells: Vec<CellKey>,
+    /// Ids of the samples that the last run selected in all its shards, by model and task, in file order.
+    /// A task that `--only` left out keeps its earlier list; a manifest older than this field has none.
+    #[serde(default)]
+    pub selected: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     /// Tokens before truncation, by model.
     pub max_context: BTreeMap<String, usize>,
     /// Program of the last run.

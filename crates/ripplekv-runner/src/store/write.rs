@@ -30,24 +30,45 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens or creates the folder and takes the first free writer name.
+    /// Whether a run may write here: the folder, or the one above that it would be made in, takes files, and
+    /// its records have the manifest that says what made them. Leaves nothing behind.
     ///
     /// # Errors
-    /// [`RunnerError::Io`] when the folder cannot be written.
-    pub fn open(dir: &Path) -> Result<Self, RunnerError> {
-        let writable = |source| RunnerError::Io {
-            action: "cannot write the results folder",
-            path: dir.to_owned(),
-            source,
-            hint: Some(WRITABLE_HINT),
-        };
-        std::fs::create_dir_all(dir).map_err(writable)?;
+    /// [`RunnerError::Io`] when the folder cannot be written, [`RunnerError::Stored`] for records without a manifest.
+    pub fn check_folder(dir: &Path) -> Result<(), RunnerError> {
+        let mut nearest = dir;
+        while !nearest.exists() {
+            nearest = match nearest.parent() {
+                Some(parent) if parent != Path::new("") => parent,
+                _ => Path::new("."),
+            };
+        }
         let probe = tempfile::Builder::new()
             .prefix(".probe")
             .suffix(".tmp")
-            .tempfile_in(dir)
-            .map_err(writable)?;
+            .tempfile_in(nearest)
+            .map_err(|source| not_writable(dir, source))?;
         drop(probe);
+        let manifest = dir.join("manifest.json");
+        if !manifest.is_file() && !lines::files(&dir.join("records"))?.is_empty() {
+            return Err(RunnerError::Stored {
+                path: manifest,
+                line: None,
+                message: "is missing beside records, so which model made them is unknown"
+                    .to_owned(),
+                hint: "restore the file, or start afresh with --out DIR".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Opens or creates the folder and takes the first free writer name.
+    ///
+    /// # Errors
+    /// As [`Store::check_folder`].
+    pub fn open(dir: &Path) -> Result<Self, RunnerError> {
+        Self::check_folder(dir)?;
+        std::fs::create_dir_all(dir).map_err(|source| not_writable(dir, source))?;
         let mut number = 0;
         let (writer, lock) = loop {
             let name = format!("w{number}");
@@ -84,7 +105,8 @@ impl Store {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Writes the manifest and adds cells; model identities of earlier runs stay.
+    /// Writes the manifest and adds cells; model identities of earlier runs stay, and so does what
+    /// they selected in tasks of the plan that this run leaves out.
     ///
     /// # Errors
     /// When a file is damaged or cannot be written.
@@ -106,6 +128,15 @@ impl Store {
             let stored: Manifest = read_json(&path)?;
             for (name, identity) in stored.models {
                 manifest.models.entry(name).or_insert(identity);
+            }
+            for (model, tasks) in stored.selected {
+                for (task, ids) in tasks {
+                    let is_planned = |cell: &Cell| cell.model == model && cell.task == task;
+                    if cells.iter().any(is_planned) {
+                        let of_model = manifest.selected.entry(model.clone()).or_default();
+                        of_model.entry(task).or_insert(ids);
+                    }
+                }
             }
         }
         write_json(&path, &manifest)
@@ -133,7 +164,7 @@ impl Store {
                         "model '{}': its {what} was {before} when the stored records were made and is {now} now",
                         identity.name
                     ),
-                    hint: "restore the old model, or start afresh with --out DIR".to_owned(),
+                    hint: "restore what it was, or start afresh with --out DIR".to_owned(),
                 });
             }
         }
@@ -210,6 +241,20 @@ impl Store {
     }
 }
 
+fn not_writable(dir: &Path, source: std::io::Error) -> RunnerError {
+    RunnerError::Io {
+        action: "cannot write the results folder",
+        path: dir.to_owned(),
+        source,
+        hint: Some(WRITABLE_HINT),
+    }
+}
+
+/// `cuda` of `cuda:1`: cards of one kind give the same numbers.
+fn device_kind(device: &str) -> String {
+    device.split(':').next().unwrap_or_default().to_owned()
+}
+
 /// First thing in which two models differ that can change an output.
 fn difference(
     stored: &ModelIdentity,
@@ -233,6 +278,11 @@ fn difference(
             now.template_hash.clone().unwrap_or_else(none),
         ),
         ("number format", stored.dtype.clone(), now.dtype.clone()),
+        (
+            "kind of device",
+            device_kind(&stored.device),
+            device_kind(&now.device),
+        ),
     ]
     .into_iter()
     .find(|(_, before, now)| before != now)

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ripplekv_runner::exit;
 use ripplekv_runner::fake::FakeLoader;
 use ripplekv_runner::plan::PlanOptions;
+use ripplekv_runner::select::{Limit, Only, Shard};
 use ripplekv_runner::store::{Store, read_run};
 use tempfile::TempDir;
 
@@ -59,6 +60,48 @@ fn a_run_stores_measured_budgets_scores_and_identity() {
     assert_eq!(manifest.spec["protocol"]["short_prompts"], "shrink");
     assert_eq!(manifest.max_context["tiny"], 3500);
     assert!(folder.path().join("out/log.jsonl").is_file());
+}
+
+#[test]
+fn the_manifest_lists_what_all_shards_selected() {
+    let folder = folder(20);
+    let loader = FakeLoader::default();
+    let out = folder.path().join("out");
+    let selected = || read_run(&out).unwrap().manifest.selected["tiny"].clone();
+    let ids = |task: &str, count: usize| -> Vec<String> {
+        (0..count).map(|place| format!("{task}-{place}")).collect()
+    };
+    let options = PlanOptions {
+        shard: Shard { index: 1, count: 4 },
+        ..PlanOptions::default()
+    };
+    run_spec(SPEC, folder.path(), &loader, options).unwrap();
+    assert_eq!(selected()["logbook_qa"], ids("logbook_qa", 20));
+    assert_eq!(selected()["ticket_class"], ids("ticket_class", 20));
+    let options = PlanOptions {
+        limit: Some(Limit::First(2)),
+        only: Only::parse(&["task=ticket_class".to_owned()]).unwrap(),
+        ..PlanOptions::default()
+    };
+    run_spec(SPEC, folder.path(), &loader, options).unwrap();
+    assert_eq!(selected()["logbook_qa"], ids("logbook_qa", 20), "left out");
+    assert_eq!(selected()["ticket_class"], ids("ticket_class", 2));
+}
+
+#[test]
+fn a_manifest_without_a_selection_is_read_and_gets_one() {
+    let folder = folder(2);
+    let loader = FakeLoader::default();
+    run_all(folder.path(), &loader);
+    let path = folder.path().join("out/manifest.json");
+    let mut manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    manifest.as_object_mut().unwrap().remove("selected");
+    fs::write(&path, manifest.to_string()).unwrap();
+    let read = || read_run(&folder.path().join("out")).unwrap().manifest;
+    assert!(read().selected.is_empty());
+    run_all(folder.path(), &loader);
+    assert_eq!(read().selected["tiny"]["logbook_qa"].len(), 2);
 }
 
 #[test]
