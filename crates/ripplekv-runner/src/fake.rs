@@ -241,7 +241,7 @@ impl Loader for FakeLoader {
                 tokenizer_hash: "fake words".to_owned(),
                 template_hash: None,
                 dtype: model.dtype.clone(),
-                device: "cpu".to_owned(),
+                device: "cpu, faked".to_owned(),
             },
             tokenizer: Arc::new(words),
             failing_id,
@@ -298,18 +298,20 @@ fn answer(request: &PromptRequest<'_>, cell: &CellRequest<'_>) -> Result<CellRes
     let budget_entries = cell
         .budget
         .map(|budget| total_entries(budget, n, LAYERS, 0));
-    let window = number(&cell.method.params, "window").max(number(&cell.method.params, "sinks"));
-    let short = budget_entries.is_some_and(|total| total < (window.min(n) * LAYERS) as u64);
-    let kept = match (budget_entries, request.short_prompts) {
-        (Some(_), ShortPrompts::Full) if short => everything,
-        (Some(total), _) => total,
-        (None, _) => everything,
-    };
-    if kept < LAYERS as u64 {
-        return Err(EngineError::Prompt(
-            "the budget leaves no entry a layer".to_owned(),
-        ));
+    let must_keep = number(&cell.method.params, "window").max(number(&cell.method.params, "sinks"));
+    let mean = budget_entries.unwrap_or(everything) as usize / LAYERS;
+    let short = must_keep > mean && mean < n;
+    let shrinks = short && request.short_prompts == ShortPrompts::Shrink;
+    if shrinks && mean < 2 {
+        return Err(EngineError::Prompt(format!(
+            "budget of {mean} entries a layer leaves no room for a window"
+        )));
     }
+    let window = if shrinks { mean / 2 } else { must_keep.min(n) };
+    let kept = match budget_entries {
+        Some(total) if !short || shrinks => total,
+        _ => everything,
+    };
     let kept_per_layer = (0..LAYERS as u64)
         .map(|layer| ((kept + LAYERS as u64 - 1 - layer) / LAYERS as u64) as u32)
         .collect();
@@ -341,7 +343,7 @@ fn answer(request: &PromptRequest<'_>, cell: &CellRequest<'_>) -> Result<CellRes
         kept_hash: hash.to_hex().to_string(),
         must_keep_tokens: window as u32,
         short_prompt: short,
-        warnings: Vec::new(),
+        warnings: vec!["made up by the fake engine".to_owned()],
         compress_ms: 0.1,
         decode_ms: 0.5,
     })

@@ -5,13 +5,26 @@
 #[must_use]
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = fold(word);
-    names
-        .into_iter()
-        .map(|name| (strsim::osa_distance(&folded, &fold(name)), name))
+    let names: Vec<&str> = names.into_iter().collect();
+    let by_letters = names
+        .iter()
+        .map(|name| (strsim::osa_distance(&folded, &fold(name)), *name))
         .filter(|(distance, name)| *distance * 5 <= name.chars().count().max(5) * 2)
         .min()
-        .map(|(_, name)| name)
+        .map(|(_, name)| name);
+    // A name cut short is far away by letters.
+    let by_beginning = || {
+        names
+            .iter()
+            .filter(|name| folded.len() >= SHORTEST_BEGINNING && fold(name).starts_with(&folded))
+            .min_by_key(|name| name.len())
+            .copied()
+    };
+    by_letters.or_else(by_beginning)
 }
+
+/// Letters that make a beginning worth completing.
+const SHORTEST_BEGINNING: usize = 4;
 
 /// A hint that names the nearest valid name and lists all of them.
 #[must_use]
@@ -38,6 +51,9 @@ mod tests {
         assert_eq!(nearest("streaming_llm", names), Some("streaming-llm"));
         assert_eq!(nearest("SnapKV", names), Some("snapkv"));
         assert_eq!(nearest("quest", names), None);
+        let models = ["smollm2-135m-instruct-q4", "qwen2.5-7b-instruct"];
+        assert_eq!(nearest("SmolLM2-135M", models), Some(models[0]));
+        assert_eq!(nearest("smo", models), None);
         assert_eq!(hint_for("quest", &names[..2]), "valid: full, streaming-llm");
     }
 }

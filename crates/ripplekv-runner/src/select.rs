@@ -26,7 +26,7 @@ impl Limit {
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "'{text}' is no limit; write a number `10`, places `10-20` or a share `5%`, above zero"
+                "'{text}' is no limit\nhint: write a number `10`, places `10-20` or a share `5%`, above zero"
             )
         };
         let text = text.trim();

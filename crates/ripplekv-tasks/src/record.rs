@@ -37,6 +37,11 @@ pub enum RecordError {
         /// What the parser said.
         reason: String,
     },
+    /// The line begins with the mark that some editors put in front of UTF-8.
+    #[error(
+        "the line begins with a UTF-8 byte-order mark (BOM)\nhint: save the file as UTF-8 without BOM"
+    )]
+    ByteOrderMark,
     /// The line is JSON, but not an object.
     #[error(
         "expected a JSON object, found {found}\nhint: every line holds one record as LongBench writes it"
@@ -54,7 +59,10 @@ pub enum RecordError {
         field: &'static str,
     },
     /// A key holds the wrong kind of value.
-    #[error("field `{field}` must be {expected}, found {found}")]
+    #[error(
+        "field `{field}` must be {expected}, found {found}\nhint: write it as \"{field}\": {}",
+        example(field)
+    )]
     WrongType {
         /// The key.
         field: &'static str,
@@ -86,12 +94,24 @@ pub enum RecordError {
     EmptyId,
 }
 
+/// How a field is written.
+fn example(field: &str) -> &'static str {
+    match field {
+        "answers" | "all_classes" => r#"["first", "second"]"#,
+        "length" => "1200",
+        _ => r#""text""#,
+    }
+}
+
 const TEXT: &str = "a string";
 const TEXTS: &str = "a list of strings";
 
 impl Record {
     /// Reads one line (without its newline).
     pub fn parse(line: &[u8]) -> Result<Record, RecordError> {
+        if line.starts_with("\u{feff}".as_bytes()) {
+            return Err(RecordError::ByteOrderMark);
+        }
         let value: Value =
             serde_json::from_slice(line).map_err(|error| RecordError::Malformed {
                 reason: error.to_string(),
@@ -240,6 +260,7 @@ mod tests {
         );
         assert!(error(&format!("{LINE}{LINE}")).starts_with("malformed JSON: trailing characters"));
         assert!(Record::parse(b"{\"input\": \"\xff\"}").is_err());
+        assert!(error(&format!("\u{feff}{LINE}")).contains("(BOM)\nhint: save"));
         assert!(error("[1]").starts_with("expected a JSON object, found a list"));
     }
 
@@ -267,23 +288,23 @@ mod tests {
     fn types_are_checked() {
         assert_eq!(
             error_without("[\"a \"]", "\"a\""),
-            "field `answers` must be a list of strings, found a string"
+            "field `answers` must be a list of strings, found a string\nhint: write it as \"answers\": [\"first\", \"second\"]"
         );
         assert_eq!(
             error_without("[\"a \"]", "[\"a\", 7]"),
-            "field `answers` must be a list of strings, found a number"
+            "field `answers` must be a list of strings, found a number\nhint: write it as \"answers\": [\"first\", \"second\"]"
         );
         assert_eq!(
             error_without("3,", "-3,"),
-            "field `length` must be a whole number, zero or more, found a number"
+            "field `length` must be a whole number, zero or more, found a number\nhint: write it as \"length\": 1200"
         );
         assert_eq!(
             error_without("\" q \"", "null"),
-            "field `input` must be a string, found null"
+            "field `input` must be a string, found null\nhint: write it as \"input\": \"text\""
         );
         assert_eq!(
             error_without(": null", ": {}"),
-            "field `all_classes` must be a list of strings, found an object"
+            "field `all_classes` must be a list of strings, found an object\nhint: write it as \"all_classes\": [\"first\", \"second\"]"
         );
     }
 

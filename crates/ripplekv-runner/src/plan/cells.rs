@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::canonical::canonical_hash;
 use crate::catalog::Catalog;
-use crate::cell::{Cell, CellKey, Query, ResolvedModel};
+use crate::cell::{Cell, CellKey, ModelSource, Query, ResolvedModel};
 use crate::plan::methods::PlannedMethod;
 use crate::plan::{METRIC_VERSION, PlannedTask};
 use crate::spec::{ProtocolSpec, Spec};
@@ -95,7 +95,7 @@ fn identity(
 ) -> Value {
     let is_code = task.info.metric == "code-similarity";
     json!({
-        "model": model.source,
+        "model": model_identity(model),
         "dtype": model.dtype,
         "data": task.data_hash,
         "template": task.template_hash,
@@ -110,4 +110,13 @@ fn identity(
         "numerics": catalog.numerics_version,
         "metrics": METRIC_VERSION,
     })
+}
+
+/// A path has many spellings and moves between machines; the short name stands for it, and the store refuses other
+/// weights under the same name.
+fn model_identity(model: &ResolvedModel) -> Value {
+    match &model.source {
+        ModelSource::Path(_) => json!({ "local": model.name }),
+        source => json!(source),
+    }
 }

@@ -153,7 +153,11 @@ fn parameter_error(
     let hint = match problem.unknown {
         Some(_) if known.is_empty() => Some(format!("'{}' has no parameters", entry.name)),
         Some(name) => Some(hint_for(&name, &known)),
-        None => None,
+        None => entry
+            .params
+            .iter()
+            .find(|info| problem.key.as_deref() == Some(info.name))
+            .map(|info| format!("{}: {}; default {}", info.name, info.help, info.default)),
     };
     spec.source.error(&place, problem.message, hint)
 }

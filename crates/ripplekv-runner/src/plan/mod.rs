@@ -202,13 +202,30 @@ fn resolve_tasks(
                 *found |= *id == record.id;
             }
         }
+        let max_new_tokens = pack.max_new_tokens(info)?;
+        let least = spec.protocol.min_new_tokens;
+        if least > max_new_tokens {
+            return Err(spec
+                .source
+                .error(
+                    "protocol.min_new_tokens",
+                    format!(
+                        "{least} is above the most new tokens of task '{}', {max_new_tokens}",
+                        info.name
+                    ),
+                    Some(format!(
+                        "write at most {max_new_tokens}, or leave the task out"
+                    )),
+                )
+                .into());
+        }
         let template = pack.template(info)?.to_owned();
         tasks.push(PlannedTask {
             info,
             template_hash: blake3::hash(template.as_bytes()).to_hex().to_string(),
             template,
             data_hash: pack.hash(info)?,
-            max_new_tokens: pack.max_new_tokens(info)?,
+            max_new_tokens,
             records,
         });
     }
@@ -221,7 +238,10 @@ fn resolve_tasks(
                     "no selected task has a record '{}'",
                     spec.tasks.samples[place]
                 ),
-                None,
+                Some(format!(
+                    "an id is the field `_id` of a record in {}",
+                    pack.dir().join("data").display()
+                )),
             )
             .into());
     }

@@ -257,17 +257,22 @@ fn check_budgets(
                     ));
                 }
             }
-            any_fits |= rule == ShortPrompts::Full || total >= shape.layers as u64;
+            // Half of the entries a layer become the shrunk window; one entry has no half.
+            let mean = total / shape.layers.max(1) as u64;
+            any_fits |= rule == ShortPrompts::Full
+                || total >= (prompt.tokens * shape.layers) as u64
+                || must_keep as u64 <= mean
+                || mean >= 2;
         }
         if !any_fits {
             return Err(RunnerError::Data {
                 message: format!(
-                    "task '{}', method '{}': a budget of {budget} leaves no entry a layer on any of {} prompts",
+                    "task '{}', method '{}': a budget of {budget} leaves less than two entries a layer on each of {} prompts; the must-keep set is {must_keep}",
                     cell.task,
                     cell.method.label,
                     prompts.len()
                 ),
-                hint: "raise the budget".to_owned(),
+                hint: "raise the budget, or set protocol.short_prompts to full".to_owned(),
             });
         }
     }

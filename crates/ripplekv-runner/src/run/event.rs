@@ -138,12 +138,21 @@ pub(crate) struct LogLine<'a> {
 
 impl<'a> LogLine<'a> {
     pub(crate) fn now(writer: String, happened: &'a Event) -> Self {
+        Self::at(unix_seconds(), writer, happened)
+    }
+
+    pub(crate) fn at(unix_seconds: u64, writer: String, happened: &'a Event) -> Self {
         Self {
-            unix_seconds: SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| since.as_secs()),
+            unix_seconds,
             writer,
             happened,
         }
     }
+}
+
+/// Seconds since 1970.
+pub(crate) fn unix_seconds() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }

@@ -129,19 +129,33 @@ impl SpecSource {
     /// An error at a key path; the line is looked up unless `--set` changed that part.
     #[must_use]
     pub fn error(&self, path: &str, message: impl Into<String>, hint: Option<String>) -> SpecError {
-        let overridden = self.overrides.iter().any(|assignment| {
+        let is_below = |path: &str, above: &str| {
+            path.strip_prefix(above)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        let cause = self.overrides.iter().rev().find(|assignment| {
             let key = assignment.split('=').next().unwrap_or_default();
-            !key.is_empty() && (path.starts_with(key) || key.starts_with(path))
+            !key.is_empty() && !path.is_empty() && (is_below(path, key) || is_below(key, path))
         });
+        let mut message = message.into();
+        let mut hint = hint;
+        if let Some(assignment) = cause {
+            // a message may bring its own hint line, which stays last
+            if let Some((first, own)) = message.split_once("\nhint: ") {
+                hint = Some(own.to_owned());
+                message = first.to_owned();
+            }
+            message = format!("{message} (through --set {assignment})");
+        }
         SpecError {
             file: self.file.clone(),
-            line: if overridden {
+            line: if cause.is_some() {
                 None
             } else {
                 locate::line_of(&self.text, path)
             },
             path: path.to_owned(),
-            message: message.into(),
+            message,
             hint,
         }
     }

@@ -212,7 +212,10 @@ fn hub_source(hub: &Node<'_>, revision: Option<Node<'_>>) -> Result<ModelSource>
     let repository = hub.text()?;
     let parts: Vec<&str> = repository.split('/').collect();
     if parts.len() != 2 || parts.iter().any(|part| !is_folder_name(part)) {
-        return Err(hub.error(format!("expected 'org/name', found '{repository}'")));
+        return Err(hub.error_with_hint(
+            format!("expected 'org/name', found '{repository}'"),
+            "write for example {hub: Qwen/Qwen2.5-7B-Instruct}; a local model is {path: ./folder-or-file.gguf}",
+        ));
     }
     let revision = revision.map(|node| node.text_or_number("a branch, tag or commit"));
     Ok(ModelSource::Hub {

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use ripplekv_runner::exit;
-use ripplekv_runner::fake::FakeLoader;
-use ripplekv_runner::plan::PlanOptions;
+use ripplekv_runner::fake::{self, FakeLoader};
+use ripplekv_runner::plan::{Plan, PlanOptions};
+use ripplekv_runner::spec::Spec;
 use tempfile::TempDir;
 
 use crate::pack::{self, SPEC, line, run_spec};
@@ -46,7 +47,7 @@ fn unknown_keys() {
     );
     assert_eq!(
         error_of(&format!("{SPEC}protocol:\n  chat: on\n")),
-        "demo.yaml:9: protocol.chat: unknown key\nhint: valid: query, chat_template, max_context, bos, clean_up_spaces, min_new_tokens, code_similarity, short_prompts"
+        "demo.yaml:9: protocol.chat: unknown key\nhint: did you mean 'chat_template'? valid: query, chat_template, max_context, bos, clean_up_spaces, min_new_tokens, code_similarity, short_prompts"
     );
 }
 
@@ -68,7 +69,7 @@ fn unknown_methods_and_parameters() {
             "snapkv]",
             "{name: snapkv, params: {window: [4, -1]}}]"
         )),
-        "demo.yaml:7: methods[2].params.window: must be a whole number of at least 1"
+        "demo.yaml:7: methods[2].params.window: must be a whole number of at least 1\nhint: window: a number of the fake engine; default 8"
     );
     assert_eq!(
         error_of(&with(
@@ -126,12 +127,16 @@ fn budget_below_the_must_keep_set() {
         error_of(&spec),
         "task 'logbook_qa', sample 'logbook_qa-0', method 'snapkv': a budget of 5% of 78 tokens is 16 entries over 4 layers, below the must-keep set of 8 a layer\nhint: raise the budget, make the window smaller, or set protocol.short_prompts to shrink or full"
     );
-    // 5% of 78 tokens leaves entries for a smaller window, 1% leaves none in some layer
-    let spec = with("25%", "1%").replace("{include:", "{limit: 1, include:");
-    assert_eq!(
-        error_of(&spec),
-        "task 'logbook_qa', method 'streaming-llm': a budget of 1% leaves no entry a layer on any of 1 prompts\nhint: raise the budget"
-    );
+    // 5% of 78 tokens leaves entries for a smaller window, 1% and one token a layer leave none
+    for budget in ["1%", "1"] {
+        let spec = with("25%", budget).replace("{include:", "{limit: 1, include:");
+        assert_eq!(
+            error_of(&spec),
+            format!(
+                "task 'logbook_qa', method 'streaming-llm': a budget of {budget} leaves less than two entries a layer on each of 1 prompts; the must-keep set is 4\nhint: raise the budget, or set protocol.short_prompts to full"
+            )
+        );
+    }
 }
 
 #[test]
@@ -151,23 +156,27 @@ fn wrong_values() {
         (
             "{include:",
             "{limit: 0, include:",
-            "demo.yaml:5: tasks.limit: '0' is no limit; write a number `10`, places `10-20` or a share `5%`, above zero",
+            "demo.yaml:5: tasks.limit: '0' is no limit\nhint: write a number `10`, places `10-20` or a share `5%`, above zero",
         ),
         ("[tiny]", "[]", "demo.yaml:4: models: the list is empty"),
         (
             "[tiny]",
             "[{hub: qwen}]",
-            "demo.yaml:4: models[0].hub: expected 'org/name', found 'qwen'",
+            "demo.yaml:4: models[0].hub: expected 'org/name', found 'qwen'\nhint: write for example {hub: Qwen/Qwen2.5-7B-Instruct}; a local model is {path: ./folder-or-file.gguf}",
         ),
         (
             "{include:",
             "{samples: [x], include:",
-            "demo.yaml:5: tasks.samples[0]: no selected task has a record 'x'",
+            "demo.yaml:5: tasks.samples[0]: no selected task has a record 'x'\nhint: an id is the field `_id` of a record in DIR/pack/data",
         ),
     ] {
         assert_eq!(error_of(&with(from, to)), message);
     }
     for (protocol, message) in [
+        (
+            "min_new_tokens: 7",
+            "demo.yaml:8: protocol.min_new_tokens: 7 is above the most new tokens of task 'logbook_qa', 6\nhint: write at most 6, or leave the task out",
+        ),
         (
             "clean_up_spaces: yes",
             "demo.yaml:8: protocol.clean_up_spaces: expected true or false, found 'yes'",
@@ -194,6 +203,43 @@ fn wrong_values() {
         error_of(&format!("{SPEC}profile: {{samples: 16}}\n")),
         "demo.yaml:8: profile: 'profile' belongs to the verb `ripplekv profile`, which this version does not have\nhint: remove the key; `run` needs no part of it"
     );
+}
+
+#[test]
+fn overrides_are_named_as_the_cause() {
+    let error_of = |spec: &str, assignment: &str| {
+        let folder = TempDir::new().unwrap();
+        pack::write(&folder.path().join("pack"), 1);
+        let spec = Spec::parse(spec, Some(Path::new("demo.yaml")), &[assignment.to_owned()]);
+        let planned = spec.and_then(|spec| {
+            let pack = folder.path().join("pack");
+            Plan::new(&spec, &fake::catalog(), &pack, PlanOptions::default())
+        });
+        planned.expect_err("something is wrong").to_string()
+    };
+    let error = |assignment: &str| error_of(SPEC, assignment);
+    assert_eq!(
+        error("tasks.limit=0"),
+        "demo.yaml: tasks.limit: '0' is no limit (through --set tasks.limit=0)\nhint: write a number `10`, places `10-20` or a share `5%`, above zero"
+    );
+    assert!(
+        error("models=[tyni]")
+            .contains("unknown model 'tyni' (through --set models=[tyni])\nhint: ")
+    );
+    assert!(
+        error("methods[2]={name: snapkv, params: {window: 0}}")
+            .contains("(through --set methods[2]=")
+    );
+    let elsewhere = error_of(&with("[tiny]", "[tyni]"), "tasks.limit=1");
+    assert!(!elsewhere.contains("--set"), "{elsewhere}");
+}
+
+#[test]
+fn a_failed_preparation_leaves_no_folder() {
+    let folder = TempDir::new().unwrap();
+    pack::write(&folder.path().join("pack"), 1);
+    error_in(&with("25%", "1%"), folder.path());
+    assert!(!folder.path().join("out").exists());
 }
 
 #[test]

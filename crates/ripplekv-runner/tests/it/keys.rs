@@ -110,6 +110,25 @@ fn what_changes_the_output_changes_every_key() {
     assert_eq!(same, before.len() / 2, "the other task's");
 }
 
+#[test]
+fn the_spelling_of_a_path_does_not_matter() {
+    let folder = pack();
+    let of = |path: &str| {
+        let spec = SPEC.replace("[tiny]", &format!("[{{path: {path}}}]"));
+        keys(&spec, folder.path(), PlanOptions::default())
+    };
+    let plain = of("./mm");
+    assert_eq!(of("mm/"), plain);
+    assert_eq!(of("/elsewhere/mm.gguf"), plain);
+    assert_ne!(of("./nn"), plain);
+    let named = keys(SPEC, folder.path(), PlanOptions::default());
+    assert_ne!(
+        of("tiny"),
+        named,
+        "a local model is not the known one of its name"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -147,7 +147,7 @@ fn another_model_under_the_same_name_is_refused() {
     let text = error.to_string();
     assert!(
         text.contains("model 'tiny': its weights' hash was")
-            && text.contains("hint: restore the old model"),
+            && text.contains("hint: restore what it was"),
         "{text}"
     );
     assert_eq!(error.exit_code(), exit::SPEC_OR_DATA);

@@ -256,3 +256,49 @@ fn a_folder_without_manifest_is_no_results_folder() {
         "{error}"
     );
 }
+
+#[test]
+fn records_without_a_manifest_are_refused() {
+    let folder = folder(1);
+    run_all(folder.path(), &FakeLoader::default());
+    fs::remove_file(folder.path().join("out/manifest.json")).unwrap();
+    let again = run_spec(
+        SPEC,
+        folder.path(),
+        &FakeLoader::default(),
+        PlanOptions::default(),
+    );
+    let error = again.unwrap_err();
+    assert!(
+        error.to_string().ends_with(
+            "out/manifest.json: is missing beside records, so which model made them is unknown\nhint: restore the file, or start afresh with --out DIR"
+        ),
+        "{error}"
+    );
+    assert_eq!(error.exit_code(), exit::SPEC_OR_DATA);
+    assert!(!folder.path().join("out/manifest.json").exists());
+}
+
+#[test]
+fn another_kind_of_device_is_refused_and_an_old_manifest_is_read() {
+    let folder = folder(1);
+    run_all(folder.path(), &FakeLoader::default());
+    let path = folder.path().join("out/manifest.json");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"working_folder_git\""), "{text}");
+    let old = text.replace("\"working_folder_git\"", "\"git\"");
+    fs::write(&path, &old).unwrap();
+    read_run(&folder.path().join("out")).unwrap();
+
+    assert!(old.contains("\"device\": \"cpu, faked\""), "{old}");
+    fs::write(&path, old.replace("cpu, faked", "cuda:1")).unwrap();
+    let more = SPEC.replace("[25%, 50%]", "[25%, 50%, 75%]");
+    let loader = FakeLoader::default();
+    let error = run_spec(&more, folder.path(), &loader, PlanOptions::default()).unwrap_err();
+    assert!(
+        error.to_string().contains(
+            "model 'tiny': its kind of device was cuda when the stored records were made and is cpu, faked now"
+        ),
+        "{error}"
+    );
+}
