@@ -20,6 +20,7 @@ import struct
 import tempfile
 import time
 
+import gguf
 import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -47,6 +48,13 @@ def reference_tokenizer(folder: str, name: str):
     # transformers' GGUF conversion ignores `tokenizer.ggml.pre`; the file says `smollm`: every digit alone.
     tokenizer._tokenizer.pre_tokenizer = smollm()
     return tokenizer
+
+
+def end_tokens(folder: str, name: str) -> list[int]:
+    """As the file's metadata say; transformers' tokenizer of the same file has another `eos_token_id`."""
+    fields = gguf.GGUFReader(pathlib.Path(folder) / name).fields
+    keys = [f"tokenizer.ggml.{kind}_token_id" for kind in ("eos", "eot", "eom")]
+    return sorted({int(fields[key].contents()) for key in keys if key in fields})
 
 
 def encode(tokenizer, text: str) -> list[int]:
@@ -156,13 +164,14 @@ def make_texts():
     with tempfile.TemporaryDirectory() as temporary:
         folder, name = smollm2_folder(temporary)
         tokenizer = reference_tokenizer(folder, name)
+        file_ends = end_tokens(folder, name)
         model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32).eval()
     newline = encode(tokenizer, "\n")[-1]
     chosen = choose(tokenizer, templates)
     print(len(chosen), "records,", sum(len(ids) for _, _, ids in chosen), "prompt tokens", flush=True)
     for task, place, ids in chosen:
         started = time.monotonic()
-        ends = [tokenizer.eos_token_id] + ([newline] if task in NEWLINE_TASKS else [])
+        ends = file_ends + ([newline] if task in NEWLINE_TASKS else [])
         most = min(lengths[task], TEXT_NEW_TOKENS)
         new, gap, step = greedy(model, ids, ends, task in NEWLINE_TASKS, most)
         text = decode(tokenizer, new)
@@ -181,7 +190,7 @@ def make_texts():
             }
         )
         print(task, place, len(ids), len(new), f"margin {gap:.5f} at {step}; {time.monotonic() - started:.1f} s", flush=True)
-    settings = {"made_by": MADE_BY, "max_context": TEXT_LIMIT, "end_tokens": [tokenizer.eos_token_id], "newline": newline}
+    settings = {"made_by": MADE_BY, "max_context": TEXT_LIMIT, "end_tokens": file_ends, "newline": newline}
     write("longbench-texts.json", settings, rows)
 
 
