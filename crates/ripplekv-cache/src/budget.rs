@@ -39,7 +39,7 @@ impl Budget {
             return Err(fail("must be above zero"));
         }
         if let Some(number) = trimmed.strip_suffix('%') {
-            let (digits, scale) = decimal(number.trim()).ok_or_else(|| fail(FORMS))?;
+            let (digits, scale) = decimal(number.trim()).map_err(fail)?;
             if digits == 0 {
                 return Err(fail("must be above zero"));
             }
@@ -49,7 +49,7 @@ impl Budget {
             return Ok(Self::Percent { digits, scale });
         }
         if let Some(number) = trimmed.strip_suffix("MiB") {
-            let (digits, scale) = decimal(number.trim()).ok_or_else(|| fail(FORMS))?;
+            let (digits, scale) = decimal(number.trim()).map_err(fail)?;
             if digits == 0 {
                 return Err(fail("must be above zero"));
             }
@@ -57,10 +57,10 @@ impl Budget {
         }
         let number = trimmed.strip_suffix("tokens").unwrap_or(trimmed).trim();
         match decimal(number) {
-            Some((0, _)) => Err(fail("must be above zero")),
-            Some((digits, 0)) => Ok(Self::Tokens(digits)),
-            Some(_) => Err(fail("tokens are whole numbers; a share is written `12.5%`")),
-            None => Err(fail(FORMS)),
+            Ok((0, _)) => Err(fail("must be above zero")),
+            Ok((digits, 0)) => Ok(Self::Tokens(digits)),
+            Ok(_) => Err(fail("tokens are whole numbers; a share is written `12.5%`")),
+            Err(reason) => Err(fail(reason)),
         }
     }
 
@@ -87,18 +87,26 @@ impl Budget {
 
 const FORMS: &str = "not a budget; write a share `10%`, tokens `512` or memory `64MiB`";
 
+/// Digits behind the point that a budget may have.
+const MOST_DECIMALS: u32 = 6;
+
 /// Reads a plain decimal number as digits and scale, trailing zeros behind the point removed.
-fn decimal(text: &str) -> Option<(u64, u32)> {
+fn decimal(text: &str) -> Result<(u64, u32), &'static str> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let fraction = fraction.trim_end_matches('0');
-    if whole.is_empty() || fraction.len() > 6 {
-        return None;
+    let joined = format!("{whole}{}", fraction.trim_end_matches('0'));
+    if whole.is_empty()
+        || !format!("{whole}{fraction}")
+            .bytes()
+            .all(|byte| byte.is_ascii_digit())
+    {
+        return Err(FORMS);
     }
-    let joined = format!("{whole}{fraction}");
-    if !joined.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
+    let scale = u32::try_from(joined.len() - whole.len()).unwrap_or(u32::MAX);
+    if scale > MOST_DECIMALS {
+        return Err("has at most 6 decimals");
     }
-    Some((joined.parse().ok()?, u32::try_from(fraction.len()).ok()?))
+    let digits = joined.parse().map_err(|_| "is too large")?;
+    Ok((digits, scale))
 }
 
 impl std::fmt::Display for Budget {
@@ -153,6 +161,10 @@ mod tests {
             ("5.5", "whole numbers"),
             ("1e3", "not a budget"),
             ("NaN%", "not a budget"),
+            ("99999999999999999999", "is too large"),
+            ("99999999999999999999MiB", "is too large"),
+            ("0.0000001%", "has at most 6 decimals"),
+            ("1.x%", "not a budget"),
         ] {
             let message = Budget::parse(given).unwrap_err().to_string();
             assert!(message.contains(part), "{given}: {message}");

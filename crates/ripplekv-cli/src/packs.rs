@@ -4,6 +4,13 @@ use std::path::{Path, PathBuf};
 
 /// The folder of a pack named in a spec. Where nothing is found, the folder where it should be.
 pub(crate) fn find(name: &str, spec_file: Option<&Path>) -> PathBuf {
+    let places = places(name, spec_file);
+    let found = places.iter().find(|folder| folder.is_dir());
+    found.or(places.first()).cloned().unwrap_or_default()
+}
+
+/// Where a pack is looked for, the first place first.
+pub(crate) fn places(name: &str, spec_file: Option<&Path>) -> Vec<PathBuf> {
     let is_path = name.contains(['/', '\\']) || name.starts_with('.');
     let relative = if is_path {
         PathBuf::from(name)
@@ -19,8 +26,5 @@ pub(crate) fn find(name: &str, spec_file: Option<&Path>) -> PathBuf {
                 .collect::<Vec<_>>()
         })
         .unwrap_or_default();
-    std::iter::once(relative.clone())
-        .chain(above_spec)
-        .find(|folder| folder.is_dir())
-        .unwrap_or(relative)
+    std::iter::once(relative).chain(above_spec).collect()
 }

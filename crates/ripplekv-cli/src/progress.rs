@@ -45,6 +45,15 @@ impl Progress {
         }
     }
 
+    /// Says notes from another thread.
+    pub(crate) fn notes(&self) -> impl Fn(&str) + Send + 'static {
+        let (output, bar) = (self.output, self.bar.clone());
+        move |text| match &bar {
+            Some(bar) => bar.suspend(|| output.note(text)),
+            None => output.note(text),
+        }
+    }
+
     /// Says something without tearing the bar.
     fn say(&self, say: impl FnOnce(Output)) {
         match &self.bar {

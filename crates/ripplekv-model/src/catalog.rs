@@ -207,18 +207,33 @@ fn suggestion(nearest: Option<&str>) -> String {
 pub fn find_model(name: &str) -> Result<&'static ModelEntry, CatalogError> {
     /// Below this likeness a suggestion would only confuse.
     const SMALLEST_LIKENESS: f64 = 0.6;
+    /// Letters that make a beginning worth completing.
+    const SHORTEST_BEGINNING: usize = 4;
     if let Some(entry) = MODELS.iter().find(|entry| entry.name == name) {
         return Ok(entry);
     }
     let names: Vec<&str> = MODELS.iter().map(|entry| entry.name).collect();
     let likeness = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), known);
-    Err(CatalogError::UnknownModel {
-        name: name.to_owned(),
-        nearest: names
+    let by_letters = || {
+        names
             .iter()
             .copied()
             .filter(|known| likeness(known) >= SMALLEST_LIKENESS)
-            .max_by(|left, right| likeness(left).total_cmp(&likeness(right))),
+            .max_by(|left, right| likeness(left).total_cmp(&likeness(right)))
+    };
+    // A name cut short is meant before one that merely looks alike.
+    let by_beginning = || {
+        names
+            .iter()
+            .copied()
+            .filter(|known| {
+                name.len() >= SHORTEST_BEGINNING && known.starts_with(&name.to_lowercase())
+            })
+            .min_by_key(|known| known.len())
+    };
+    Err(CatalogError::UnknownModel {
+        name: name.to_owned(),
+        nearest: by_beginning().or_else(by_letters),
         known: names.join(", "),
     })
 }
@@ -392,11 +407,14 @@ mod tests {
 
     #[test]
     fn an_unknown_name_gets_the_nearest_and_all() {
-        let error = find_model("smollm2-135m-instruct").unwrap_err().to_string();
-        assert!(
-            error.contains("did you mean `smollm2-135m-instruct-q4`?"),
-            "{error}"
-        );
+        for cut in ["smollm2-135m-instruct", "smollm2-135m"] {
+            let error = find_model(cut).unwrap_err().to_string();
+            assert!(
+                error.contains("did you mean `smollm2-135m-instruct-q4`?"),
+                "{error}"
+            );
+        }
+        let error = find_model("qwen2.5-7b").unwrap_err().to_string();
         assert!(error.contains("qwen2.5-7b-instruct"), "{error}");
         let error = find_model("zzz").unwrap_err().to_string();
         assert!(!error.contains("did you mean"), "{error}");

@@ -106,7 +106,7 @@ impl ModelConfig {
         })?;
         let raw: RawConfig = serde_json::from_str(&text).map_err(|error| ModelError::Format {
             path: path.to_owned(),
-            reason: format!("not a model configuration: {error}"),
+            reason: format!("not a model configuration: {error}\nhint: a model's folder comes with a config.json of model_type llama; fetch it again"),
         })?;
         raw.resolve(path)
     }
@@ -131,7 +131,12 @@ impl ModelConfig {
         let head_dim = match reader.optional_number("llama.attention.key_length")? {
             Some(value) => value,
             None if heads > 0 => hidden_size / heads,
-            None => return Err(reader.wrong("llama.attention.head_count", "must be above zero")),
+            None => {
+                return Err(reader.wrong(
+                    "llama.attention.head_count",
+                    "must be above zero\nhint: the file may be damaged; fetch it again",
+                ));
+            }
         };
         let rope_scaling = match (rope_factors, metadata.get("llama.rope.scaling.type")) {
             (Some(factors), _) => RopeScaling::PerChannel(factors),
@@ -144,7 +149,7 @@ impl ModelConfig {
                 other => {
                     return Err(reader.wrong(
                         "llama.rope.scaling.type",
-                        &format!("`{other}` is not supported; known: none, linear"),
+                        &format!("`{other}` is not supported\nhint: known: none, linear"),
                     ));
                 }
             },
@@ -186,21 +191,30 @@ impl ModelConfig {
             ("context length", self.context_length),
         ] {
             if value == 0 {
-                return Err(wrong(key, "must be above zero"));
+                return Err(wrong(
+                    key,
+                    "must be above zero\nhint: the file may be damaged; fetch it again",
+                ));
             }
         }
         if !self.heads.is_multiple_of(self.kv_heads) {
-            return Err(wrong("kv heads", "must divide the query heads"));
+            return Err(wrong(
+                "kv heads",
+                "must divide the query heads\nhint: the file may be damaged; fetch it again",
+            ));
         }
         if !self.head_dim.is_multiple_of(2) {
-            return Err(wrong("head dimension", "must be even for rope"));
+            return Err(wrong(
+                "head dimension",
+                "must be even for rope\nhint: the file may be damaged; fetch it again",
+            ));
         }
         Ok(self)
     }
 }
 
 fn unsupported(architecture: &str) -> String {
-    format!("architecture `{architecture}` is not supported; known: llama")
+    format!("architecture `{architecture}` is not supported\nhint: known: llama")
 }
 
 #[derive(Debug, Deserialize)]
@@ -261,7 +275,7 @@ impl RawConfig {
         };
         let architecture = self
             .model_type
-            .ok_or_else(|| wrong("model_type", "missing".to_owned()))?;
+            .ok_or_else(|| wrong("model_type", "missing\nhint: known: llama".to_owned()))?;
         if architecture != "llama" {
             return Err(wrong("model_type", unsupported(&architecture)));
         }
@@ -270,19 +284,19 @@ impl RawConfig {
             ("mlp_bias", self.mlp_bias),
         ] {
             if on == Some(true) {
-                return Err(wrong(key, "biases are not supported for llama".to_owned()));
+                return Err(wrong(key, "`true` is not supported for llama\nhint: known: false; take a model without biases".to_owned()));
             }
         }
         if let Some(activation) = self.hidden_act.filter(|name| name != "silu") {
             return Err(wrong(
                 "hidden_act",
-                format!("`{activation}` is not supported; known: silu"),
+                format!("`{activation}` is not supported\nhint: known: silu"),
             ));
         }
         if self.num_attention_heads == 0 {
             return Err(wrong(
                 "num_attention_heads",
-                "must be above zero".to_owned(),
+                "must be above zero\nhint: the file may be damaged; fetch it again".to_owned(),
             ));
         }
         let rope = self.rope_parameters.or(self.rope_scaling);
@@ -318,9 +332,12 @@ impl RawConfig {
 impl RawRope {
     fn resolve(&self) -> Result<RopeScaling, (&'static str, String)> {
         let need = |key: &'static str, value: Option<f64>| {
-            value
-                .map(|value| value as f32)
-                .ok_or_else(|| (key, "missing".to_owned()))
+            value.map(|value| value as f32).ok_or_else(|| {
+                (
+                    key,
+                    "missing\nhint: this kind of rope needs it; fetch config.json again".to_owned(),
+                )
+            })
         };
         match self.rope_type.as_deref() {
             None | Some("default") => Ok(RopeScaling::None),
@@ -333,12 +350,12 @@ impl RawRope {
                 high_freq_factor: need("rope_scaling.high_freq_factor", self.high_freq_factor)?,
                 original_context: self.original_max_position_embeddings.ok_or((
                     "rope_scaling.original_max_position_embeddings",
-                    "missing".to_owned(),
+                    "missing\nhint: this kind of rope needs it; fetch config.json again".to_owned(),
                 ))?,
             }),
             Some(other) => Err((
                 "rope_scaling.rope_type",
-                format!("`{other}` is not supported; known: default, linear, llama3"),
+                format!("`{other}` is not supported\nhint: known: default, linear, llama3"),
             )),
         }
     }
@@ -359,9 +376,12 @@ impl Metadata<'_> {
     }
 
     fn get(&self, key: &str) -> Result<&GgufValue, ModelError> {
-        self.metadata
-            .get(key)
-            .ok_or_else(|| self.wrong(key, "missing from the metadata"))
+        self.metadata.get(key).ok_or_else(|| {
+            self.wrong(
+                key,
+                "missing from the metadata\nhint: the file may be damaged; fetch it again",
+            )
+        })
     }
 
     fn text(&self, key: &str) -> Result<String, ModelError> {
@@ -420,5 +440,59 @@ fn whole(value: &GgufValue) -> Option<usize> {
         GgufValue::I32(v) => usize::try_from(v).ok(),
         GgufValue::I64(v) => usize::try_from(v).ok(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = r#"{"model_type": "llama", "hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "vocab_size": 10, "max_position_embeddings": 64, "attention_bias": false}"#;
+
+    #[test]
+    fn what_is_not_run_comes_with_a_hint() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.json");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            ModelConfig::from_json_file(&path)
+        };
+        assert_eq!(read(CONFIG).unwrap().kv_heads, 2);
+        for (from, to, part) in [
+            (
+                "\"llama\"",
+                "\"mamba\"",
+                "model_type: architecture `mamba` is not supported\nhint: known: llama",
+            ),
+            (
+                "\"attention_bias\": false",
+                "\"attention_bias\": true",
+                "attention_bias: `true` is not supported for llama\nhint: ",
+            ),
+            (
+                "\"attention_bias\": false",
+                "\"hidden_act\": \"gelu\"",
+                "hidden_act: `gelu` is not supported\nhint: known: silu",
+            ),
+            (
+                "\"attention_bias\": false",
+                "\"rope_scaling\": {\"type\": \"yarn\"}",
+                "rope_type: `yarn` is not supported\nhint: known: default, linear, llama3",
+            ),
+            (
+                "\"vocab_size\": 10",
+                "\"vocab_size\": 0",
+                "vocabulary: must be above zero\nhint: ",
+            ),
+            ("\"hidden_size\": 8, ", "", "missing field `hidden_size`"),
+        ] {
+            assert!(CONFIG.contains(from));
+            let error = read(&CONFIG.replace(from, to)).unwrap_err().to_string();
+            assert!(
+                error.contains(part) && error.contains("\nhint: "),
+                "{error}"
+            );
+        }
     }
 }

@@ -15,7 +15,7 @@ pub fn open_device(name: &str) -> Result<Device, ModelError> {
     };
     let (kind, ordinal) = name.split_once(':').unwrap_or((name, "0"));
     let ordinal: usize = ordinal.parse().map_err(|_| {
-        fail("the part behind the colon is a number; hint: write `cuda:0`".to_owned())
+        fail("the part behind the colon is a number\nhint: write `cuda:0`".to_owned())
     })?;
     match kind {
         "cpu" => Ok(Device::Cpu),
@@ -23,16 +23,16 @@ pub fn open_device(name: &str) -> Result<Device, ModelError> {
             Device::new_cuda(ordinal).map_err(|error| fail(error.to_string()))
         }
         "cuda" => Err(fail(
-            "this build has no cuda; hint: build with `--features cuda`".to_owned(),
+            "this build has no cuda\nhint: build with `--features cuda`".to_owned(),
         )),
         "metal" if candle_core::utils::metal_is_available() => {
             Device::new_metal(ordinal).map_err(|error| fail(error.to_string()))
         }
         "metal" => Err(fail(
-            "this build has no metal; hint: build with `--features metal`".to_owned(),
+            "this build has no metal\nhint: build with `--features metal`".to_owned(),
         )),
         _ => Err(fail(
-            "not a device; hint: `cpu`, `cuda:0` or `metal`".to_owned(),
+            "not a device\nhint: `cpu`, `cuda:0` or `metal`".to_owned(),
         )),
     }
 }

@@ -10,7 +10,7 @@ use ripplekv_runner::plan::{Plan, PlanOptions, check_names, prepare_model};
 use ripplekv_runner::spec::Spec;
 
 use crate::arguments::CheckArguments;
-use crate::commands::experiment::pack_dir;
+use crate::commands::experiment::{named_pack, pack_dir};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::wiring;
@@ -60,7 +60,8 @@ fn check_one(
             "not checked: the pack '{name}' is not here; --pack DIR names a folder that has it"
         )]);
     }
-    let plan = Plan::new(&spec, catalog, &folder, PlanOptions::default())?;
+    let plan = Plan::new(&spec, catalog, &folder, PlanOptions::default())
+        .map_err(|error| named_pack(error, &spec, arguments.pack.as_deref()))?;
     let mut notes = vec![format!(
         "{} cells over {} tasks",
         plan.cells.len(),
@@ -107,8 +108,9 @@ fn check_model(
     let shape = loader.shape(model).map_err(failed)?;
     let prepared = prepare_model(plan, catalog, place, tokenizer.as_ref(), &shape)?;
     let prompts: usize = prepared.tasks.iter().map(|task| task.prompts.len()).sum();
+    let short: usize = prepared.tasks.iter().map(|task| task.short_prompts).sum();
     Ok(format!(
-        "{}: {prompts} prompts, cut at {} tokens",
+        "{}: {prompts} prompts, cut at {} tokens, {short} below a must-keep set",
         model.name, prepared.max_context
     ))
 }

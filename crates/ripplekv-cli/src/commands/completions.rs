@@ -18,7 +18,10 @@ pub(crate) fn completions(shell: Shell, output: Output) -> Result<(), Failure> {
 
 pub(crate) fn man(folder: &Path, output: Output) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
-        Failure::Data(format!("cannot write {}: {error}", folder.display()))
+        Failure::Data(format!(
+            "cannot write {}: {error}\nhint: choose a folder that can be written",
+            folder.display()
+        ))
     };
     std::fs::create_dir_all(folder).map_err(failed)?;
     clap_mangen::generate_to(Cli::command(), folder).map_err(failed)?;

@@ -1,11 +1,13 @@
 //! What `run`, `plan` and `check` share: spec and selection to a plan, and the folders it uses.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
+use ripplekv_runner::RunnerError;
 use ripplekv_runner::catalog::Catalog;
 use ripplekv_runner::plan::{Plan, PlanOptions};
 use ripplekv_runner::select::{Only, Shard};
 use ripplekv_runner::spec::Spec;
+use ripplekv_tasks::PackError;
 
 use crate::arguments::SelectionArguments;
 use crate::failure::Failure;
@@ -27,6 +29,24 @@ pub(crate) fn pack_dir(spec: &Spec, given: Option<&Path>) -> Result<PathBuf, Fai
     }
 }
 
+/// Says where a pack that the spec names was looked for, if that is what is wrong.
+pub(crate) fn named_pack(error: RunnerError, spec: &Spec, given: Option<&Path>) -> Failure {
+    let (RunnerError::Pack(PackError::NoFolder { path, hint }), None, Some(name)) =
+        (&error, given, &spec.tasks.pack)
+    else {
+        return error.into();
+    };
+    let places: Vec<String> = packs::places(name, spec.source.file())
+        .iter()
+        .map(|folder| folder.display().to_string())
+        .collect();
+    Failure::Data(format!(
+        "no pack folder at {}\nhint: {hint}; looked in {}; --pack DIR names another place",
+        path.display(),
+        places.join(", ")
+    ))
+}
+
 /// Reads a spec and resolves it under the given selection.
 pub(crate) fn plan(
     file: &Path,
@@ -41,7 +61,8 @@ pub(crate) fn plan(
         limit: selection.limit.clone(),
         shard: selection.shard.unwrap_or(Shard::ALL),
     };
-    Ok(Plan::new(&spec, catalog, &pack, options)?)
+    Plan::new(&spec, catalog, &pack, options)
+        .map_err(|error| named_pack(error, &spec, selection.pack.as_deref()))
 }
 
 /// The results folder of a plan.
@@ -52,31 +73,54 @@ pub(crate) fn results_dir(plan: &Plan, selection: &SelectionArguments) -> PathBu
         .unwrap_or_else(|| Path::new("results").join(&plan.name))
 }
 
-/// The report folder that belongs to a results folder.
+/// The report folder that belongs to a results folder: `reports/<name>` for `results/<name>` below the current
+/// folder. Elsewhere it lies in the results folder itself, so that two experiments never share one.
 pub(crate) fn report_dir(results: &Path) -> PathBuf {
-    match (results.parent(), results.file_name()) {
-        (Some(parent), Some(name)) if parent.file_name().is_some_and(|last| last == "results") => {
-            parent.with_file_name("reports").join(name)
+    let here = std::env::current_dir().unwrap_or_default();
+    report_dir_from(&here, results)
+}
+
+fn report_dir_from(here: &Path, results: &Path) -> PathBuf {
+    let mut whole = PathBuf::new();
+    for part in here.join(results).components() {
+        match part {
+            Component::ParentDir => {
+                whole.pop();
+            }
+            part => whole.push(part),
         }
-        (_, Some(name)) => Path::new("reports").join(name),
-        _ => PathBuf::from("reports/report"),
+    }
+    match whole.strip_prefix(here.join("results")) {
+        Ok(name) if name.components().count() == 1 => Path::new("reports").join(name),
+        _ => results.join("report"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::report_dir;
+    use super::report_dir_from;
     use std::path::Path;
 
     #[test]
-    fn reports_stand_beside_results() {
+    fn reports_stand_beside_results_and_never_share_a_folder() {
         for (results, report) in [
             ("results/quickstart", "reports/quickstart"),
-            ("/a/results/x", "/a/reports/x"),
-            ("/tmp/elsewhere", "reports/elsewhere"),
             ("results/x/", "reports/x"),
+            ("./results/x", "reports/x"),
+            ("/here/results/x", "reports/x"),
+            ("other/../results/x", "reports/x"),
+            ("/a/results/x", "/a/results/x/report"),
+            ("/tmp/elsewhere", "/tmp/elsewhere/report"),
+            ("a/x", "a/x/report"),
+            ("b/x", "b/x/report"),
+            ("results", "results/report"),
+            ("results/a/x", "results/a/x/report"),
+            ("../results/x", "../results/x/report"),
         ] {
-            assert_eq!(report_dir(Path::new(results)), Path::new(report));
+            assert_eq!(
+                report_dir_from(Path::new("/here"), Path::new(results)),
+                Path::new(report)
+            );
         }
     }
 }

@@ -41,8 +41,11 @@ pub(crate) fn fetch(arguments: &FetchArguments, output: Output) -> Result<(), Fa
 
 fn study(folder: Option<&Path>, output: Output) -> Result<(), Failure> {
     let folder = folder.map_or_else(|| PathBuf::from("datasets/study"), Path::to_owned);
-    let manifest =
-        write_study(&folder, DEFAULT_SEED).map_err(|error| Failure::Data(error.to_string()))?;
+    let manifest = write_study(&folder, DEFAULT_SEED).map_err(|error| {
+        Failure::Data(format!(
+            "{error}\nhint: choose a folder that can be written with --out DIR"
+        ))
+    })?;
     let records: usize = manifest.tasks.values().map(|task| task.records.len()).sum();
     output.line(&format!("{} ({records} records)", folder.display()))?;
     Ok(())

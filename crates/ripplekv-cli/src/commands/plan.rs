@@ -194,8 +194,9 @@ fn estimate(
             )
         },
     );
+    let short: usize = model.tasks.iter().map(|task| task.short_prompts).sum();
     format!(
-        "{name}: prompts cut at {} tokens; {tokens} tokens to prefill, {:.1} TFLOP; weights {:.0} MB, longest prompt's cache {:.0} MB; time {time}",
+        "{name}: prompts cut at {} tokens, {short} below a must-keep set; {tokens} tokens to prefill, {:.1} TFLOP; weights {:.0} MB, longest prompt's cache {:.0} MB; time {time}",
         model.max_context,
         operations / 1e12,
         weights / 1e6,

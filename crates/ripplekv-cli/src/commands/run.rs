@@ -23,7 +23,8 @@ pub(crate) fn run(arguments: &RunArguments, output: Output) -> Result<u8, Failur
     };
     let loader = wiring::loader(&arguments.machine.device)?;
     let stop = StopSignal::default();
-    signals::listen(&stop)
+    let mut progress = Progress::new(output);
+    signals::listen(&stop, progress.notes())
         .map_err(|error| Failure::Data(format!("cannot listen to signals: {error}")))?;
     let options = RunOptions {
         out: &results,
@@ -32,7 +33,6 @@ pub(crate) fn run(arguments: &RunArguments, output: Output) -> Result<u8, Failur
         segmenter: segmenter.as_ref(),
         program_version: env!("CARGO_PKG_VERSION"),
     };
-    let mut progress = Progress::new(output);
     let summary = run_plan(&plan, &catalog, loader.as_ref(), &options, &mut progress)?;
     let code = summary.exit_code();
     if summary.left > 0 {

@@ -76,6 +76,11 @@ fn budgets() {
         ),
         ("-5", "budget `-5`: must be above zero"),
         (
+            "'99999999999999999999'",
+            "budget `99999999999999999999`: is too large",
+        ),
+        ("0.0000001%", "budget `0.0000001%`: has at most 6 decimals"),
+        (
             "ten",
             "budget `ten`: not a budget; write a share `10%`, tokens `512` or memory `64MiB`",
         ),
@@ -141,9 +146,43 @@ fn packs_and_records() {
     std::fs::remove_dir_all(folder.at("pack")).unwrap();
     let stderr = run();
     assert!(
-        stderr.contains("error: no pack folder at ./pack\nhint: "),
+        stderr.contains("error: no pack folder at ./pack\nhint: ")
+            && stderr.contains("; looked in ./pack, ")
+            && stderr.contains("; --pack DIR names another place\n"),
         "{stderr}"
     );
+}
+
+#[test]
+fn cut_gguf_files_and_unwritable_folders() {
+    let folder = Folder::new(1);
+    std::fs::write(folder.at("model.gguf"), b"GGUF\x03\0\0\0").unwrap();
+    folder.write(
+        "demo.yaml",
+        &SPEC.replace("[tiny]", "[{path: ./model.gguf}]"),
+    );
+    let (_, stderr) = output_of(folder.real().args(["run", "demo.yaml"]), 3);
+    assert!(stderr.contains("is cut"), "{stderr}");
+    assert!(stderr.contains("\nhint: "), "{stderr}");
+    assert!(!folder.at("results").exists());
+    for arguments in [
+        ["man", "demo.yaml/x"].as_slice(),
+        &["fetch", "study", "--out", "demo.yaml/x"],
+        &["score", "absent.jsonl", "--task", "qasper"],
+    ] {
+        let (_, stderr) = output_of(folder.real().args(arguments), 3);
+        assert!(stderr.contains("\nhint: "), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn prompts_below_a_must_keep_set_are_told() {
+    let folder = Folder::new(1);
+    folder.write("demo.yaml", &SPEC.replace("25%", "5%"));
+    for verb in ["check", "plan"] {
+        let (stdout, _) = output_of(folder.fake().args([verb, "demo.yaml"]), 0);
+        assert!(stdout.contains(" 2 below a must-keep set"), "{stdout}");
+    }
 }
 
 #[test]
@@ -231,7 +270,7 @@ fn check_reads_several_specs_and_goes_on() {
     );
     assert_eq!(
         stdout,
-        "demo.yaml: ok\n  10 cells over 2 tasks\n  tiny: 4 prompts, cut at 3500 tokens\n\
+        "demo.yaml: ok\n  10 cells over 2 tasks\n  tiny: 4 prompts, cut at 3500 tokens, 0 below a must-keep set\n\
          absent.yaml: ok\n  10 cells over 2 tasks\n  absent: not checked: the weights are not here\n\
          unfetched.yaml: ok\n  not checked: the pack 'longbench' is not here; --pack DIR names a folder that has it\n"
     );

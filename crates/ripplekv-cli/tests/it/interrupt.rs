@@ -48,6 +48,10 @@ fn the_first_signal_finishes_the_prompt_in_hand() {
         assert_eq!(output.status.code(), Some(5), "{name}: {stderr}");
         assert!(output.stdout.is_empty());
         assert!(
+            stderr.contains("finishing the prompt in hand; Ctrl-C again stops at once\n"),
+            "{stderr}"
+        );
+        assert!(
             stderr.contains("to continue: ripplekv run demo.yaml --set 'budgets=[25%, 50%]'"),
             "{stderr}"
         );

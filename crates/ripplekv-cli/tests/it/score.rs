@@ -102,6 +102,18 @@ fn wrong_lines_are_named() {
             "error: qasper.jsonl:1: missing field `pred`\nhint: ",
         ),
         (
+            good.replace("\"answers\":[\"a\"]", "\"answers\":[]"),
+            "error: qasper.jsonl:1: field `answers` is empty\nhint: ",
+        ),
+        (
+            good.replace("\"pred\":\"a\"", "\"pred\":null"),
+            "error: qasper.jsonl:1: field `pred` must be a string\nhint: ",
+        ),
+        (
+            format!("\u{feff}{good}"),
+            "error: qasper.jsonl:1: the line begins with a UTF-8 byte-order mark (BOM)\nhint: ",
+        ),
+        (
             good.replace("\"answers\":[\"a\"]", "\"answers\":\"a\""),
             "error: qasper.jsonl:1: field `answers` must be a list of strings",
         ),
@@ -117,6 +129,7 @@ fn wrong_lines_are_named() {
         folder.write("qasper.jsonl", &text);
         let (_, stderr) = output_of(folder.real().args(["score", "qasper.jsonl"]), 3);
         assert!(stderr.starts_with(message), "{stderr}");
+        assert!(stderr.contains("\nhint: "), "{stderr}");
     }
     let (_, stderr) = output_of(folder.real().args(["score", "absent/qasper.jsonl"]), 3);
     assert!(

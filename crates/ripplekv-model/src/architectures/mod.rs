@@ -25,7 +25,7 @@ pub fn load_decoder(
         .find(|info| info.name == name)
         .ok_or_else(|| ModelError::Format {
             path: weights.path().to_owned(),
-            reason: format!("architecture `{name}` is not supported"),
+            reason: format!("architecture `{name}` is not supported\nhint: known: llama"),
         })?;
     (info.load)(weights, dtype, device)
 }

@@ -3,7 +3,7 @@
 //! half-split order, as transformers does when it loads the same file.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -31,14 +31,25 @@ pub fn read_gguf(path: &Path) -> Result<(Content, BufReader<File>), ModelError> 
         source,
     })?;
     let mut reader = BufReader::with_capacity(1 << 20, file);
-    let content = Content::read(&mut reader).map_err(|error| ModelError::Format {
-        path: path.to_owned(),
-        reason: format!(
-            "not a GGUF file ({}); hint: a model is a .gguf file or a folder with config.json",
-            first_line(&error.to_string())
-        ),
+    let content = Content::read(&mut reader).map_err(|error| {
+        let text = error.to_string();
+        let problem = first_line(&text);
+        let reason = if begins_as_gguf(&mut reader) {
+            format!("is cut or damaged inside its header ({problem})\nhint: delete it and fetch it again")
+        } else {
+            format!("not a GGUF file ({problem})\nhint: a model is a .gguf file or a folder with config.json")
+        };
+        ModelError::Format {
+            path: path.to_owned(),
+            reason,
+        }
     })?;
     Ok((content, reader))
+}
+
+fn begins_as_gguf(reader: &mut BufReader<File>) -> bool {
+    let mut magic = [0; 4];
+    reader.rewind().is_ok() && reader.read_exact(&mut magic).is_ok() && magic == *b"GGUF"
 }
 
 fn first_line(text: &str) -> &str {
@@ -100,7 +111,7 @@ fn check_length(path: &Path, content: &Content) -> Result<(), ModelError> {
         return Err(ModelError::Format {
             path: path.to_owned(),
             reason: format!(
-                "is cut: {length} bytes, its header promises {end}; hint: delete it and fetch it again"
+                "is cut: {length} bytes, its header promises {end}\nhint: delete it and fetch it again"
             ),
         });
     }
@@ -192,5 +203,28 @@ impl Weights for GgufWeights {
 
     fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cut_header_is_told_from_another_kind_of_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.gguf");
+        let error_of = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            match read_gguf(&path) {
+                Ok(_) => panic!("read"),
+                Err(error) => error.to_string(),
+            }
+        };
+        let cut = error_of(b"GGUF\x03\0\0\0\x05");
+        assert!(cut.contains("is cut or damaged inside its header"), "{cut}");
+        assert!(cut.contains("\nhint: "), "{cut}");
+        let other = error_of(b"PK\x03\x04 and more");
+        assert!(other.contains("not a GGUF file"), "{other}");
     }
 }

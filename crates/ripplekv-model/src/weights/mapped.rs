@@ -20,7 +20,7 @@ pub(super) fn map_safetensors(
     unsafe { MmapedSafetensors::multi(files) }.map_err(|error| ModelError::Format {
         path: folder.to_owned(),
         reason: format!(
-            "not readable as safetensors ({error}); hint: the file may be cut, fetch it again"
+            "not readable as safetensors ({error})\nhint: the file may be cut, fetch it again"
         ),
     })
 }

@@ -75,7 +75,7 @@ fn shard_files(folder: &Path) -> Result<Vec<PathBuf>, ModelError> {
                 return Err(ModelError::Format {
                     path: index_path.clone(),
                     reason: format!(
-                        "names the shard `{name}`, which is not in the folder; hint: fetch it again"
+                        "names the shard `{name}`, which is not in the folder\nhint: fetch it again"
                     ),
                 });
             }

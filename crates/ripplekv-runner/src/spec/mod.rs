@@ -191,12 +191,30 @@ impl Spec {
         file: Option<&Path>,
         overrides: &[String],
     ) -> Result<Self, RunnerError> {
-        let syntax = |error: serde_yaml::Error| SpecError {
-            file: file.map(Path::to_owned),
-            line: error.location().map(|location| location.line()),
-            path: String::new(),
-            message: format!("no valid YAML: {error}"),
-            hint: None,
+        let syntax = |error: serde_yaml::Error| {
+            let text = error.to_string();
+            // so says the YAML library of a number that fits no 64 bits
+            let is_too_large = ["` as u128", "` as i128"]
+                .iter()
+                .any(|kind| text.contains(kind));
+            let (message, hint) = if is_too_large {
+                (
+                    "a number is too large",
+                    "write a smaller one, or put it in quotes where text is meant",
+                )
+            } else {
+                (
+                    "no valid YAML",
+                    "lists and mappings are written as in experiments/quickstart.yaml",
+                )
+            };
+            SpecError {
+                file: file.map(Path::to_owned),
+                line: error.location().map(|location| location.line()),
+                path: String::new(),
+                message: format!("{message}: {text}"),
+                hint: Some(hint.to_owned()),
+            }
         };
         let mut value: Value = serde_yaml::from_str(text).map_err(syntax)?;
         value.apply_merge().map_err(syntax)?;

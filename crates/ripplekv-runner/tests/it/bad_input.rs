@@ -246,6 +246,12 @@ fn a_failed_preparation_leaves_no_folder() {
 fn no_yaml_at_all() {
     let error = error_of("schema: 1\nmethods: [full\n");
     assert!(error.starts_with("demo.yaml:3: no valid YAML: "), "{error}");
+    let error = error_of(&with("50%", "99999999999999999999"));
+    assert!(
+        error.starts_with("demo.yaml:6: a number is too large: budgets[1]: ")
+            && error.contains("\nhint: write a smaller one"),
+        "{error}"
+    );
     let error = error_of("schema: 1\nschema: 1\n");
     assert!(error.contains("duplicate"), "{error}");
     assert_eq!(

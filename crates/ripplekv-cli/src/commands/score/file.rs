@@ -96,7 +96,10 @@ impl LineSource {
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Data(format!("{}: {error}", path.display()))
+    Failure::Data(format!(
+        "{}: {error}\nhint: give a readable file of JSON lines, such as pred/<model>/qasper.jsonl",
+        path.display()
+    ))
 }
 
 /// The last line of a file, found from its end; `None` for an empty file.

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 use ripplekv_metrics::jieba::Segmenter;
-use ripplekv_metrics::{CodeSimilarity, Context};
-use ripplekv_tasks::{TaskInfo, score_record};
+use ripplekv_metrics::{CodeSimilarity, Context, MetricError};
+use ripplekv_tasks::{RecordError, TaskInfo, score_record};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
@@ -41,10 +41,18 @@ pub(crate) fn at(path: &Path, number: usize, reason: &str) -> Failure {
     Failure::Data(format!("{}:{number}: {reason}", path.display()))
 }
 
+/// The fields of a line, for messages.
+const HINT: &str = "\nhint: a line has the fields pred, answers, all_classes and length";
+
 fn object(line: &[u8]) -> Result<Map<String, Value>, String> {
+    if line.starts_with("\u{feff}".as_bytes()) {
+        return Err(RecordError::ByteOrderMark.to_string());
+    }
     match serde_json::from_slice(line) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err("expected a JSON object with pred and answers".to_owned()),
+        Ok(_) => Err(format!(
+            "expected a JSON object with pred and answers{HINT}"
+        )),
         Err(error) => Err(format!(
             "malformed JSON: {error}\nhint: every line holds one whole JSON object"
         )),
@@ -68,11 +76,10 @@ pub(crate) fn classes(line: &[u8]) -> Result<Option<Vec<String>>, String> {
 }
 
 fn texts(field: &str, value: Value) -> Result<Vec<String>, String> {
-    serde_json::from_value(value).map_err(|_| format!("field `{field}` must be a list of strings"))
+    serde_json::from_value(value).map_err(|_| format!("field `{field}` must be a list of strings\nhint: write it as \"{field}\": [\"first\", \"second\"]"))
 }
 
 fn read(line: &[u8]) -> Result<Prediction, String> {
-    const HINT: &str = "\nhint: a line has the fields pred, answers, all_classes and length";
     let mut fields = object(line)?;
     let mut take = |field: &str| {
         fields
@@ -80,11 +87,16 @@ fn read(line: &[u8]) -> Result<Prediction, String> {
             .ok_or_else(|| format!("missing field `{field}`{HINT}"))
     };
     let Value::String(text) = take("pred")? else {
-        return Err("field `pred` must be a string".to_owned());
+        return Err(
+            "field `pred` must be a string\nhint: write \"\" for a prediction that is empty"
+                .to_owned(),
+        );
     };
     let answers = texts("answers", take("answers")?)?;
     if answers.is_empty() {
-        return Err("field `answers` is empty".to_owned());
+        return Err(
+            "field `answers` is empty\nhint: without an answer nothing can be scored".to_owned(),
+        );
     }
     Ok(Prediction {
         text,
@@ -132,7 +144,14 @@ fn score_line(
             classes,
             &context,
         )
-        .map_err(|error| error.to_string())
+        .map_err(|error| match error {
+            MetricError::MissingClasses { .. } => {
+                format!(
+                    "{error}\nhint: the official code takes the last line's; list every label there"
+                )
+            }
+            other => other.to_string(),
+        })
     };
     let is_code = task.metric == "code-similarity";
     Ok(Scored {

@@ -74,7 +74,7 @@ fn task_of(path: &Path, given: Option<&'static TaskInfo>) -> Result<&'static Tas
         Some(name) => find_task(&name)
             .map_err(|error| line::at(path, 1, &format!("field `dataset`: {error}"))),
         None => Err(Failure::Data(format!(
-            "{}: the file's name tells no task: {unknown_stem}; --task NAME names it",
+            "{}: the file's name tells no task: {unknown_stem}",
             path.display()
         ))),
     }
