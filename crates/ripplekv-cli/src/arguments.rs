@@ -79,7 +79,8 @@ pub(crate) struct SelectionArguments {
     /// Folder of the pack, instead of the spec's
     #[arg(long, value_name = "DIR")]
     pub(crate) pack: Option<PathBuf>,
-    /// Results folder, instead of results/<name>
+    /// Results folder, instead of results/<name>. The report of results/<name> goes to reports/<name>, that of any
+    /// other folder into its own report/
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -180,7 +181,8 @@ pub(crate) struct ReportArguments {
     /// Results folders, such as results/quickstart
     #[arg(required = true)]
     pub(crate) dirs: Vec<PathBuf>,
-    /// Report folder, instead of reports/<name of the first results folder>
+    /// Report folder. Default: reports/<name> where the first results folder is results/<name> below the current
+    /// folder, else report/ in that results folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print the rows of the main table as JSON

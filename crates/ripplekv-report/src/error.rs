@@ -15,9 +15,26 @@ pub enum ReportError {
         /// The folder as it was given.
         path: PathBuf,
     },
+    /// A folder holds neither a manifest nor cells.
+    #[error(
+        "{}: not a results folder: no manifest.json\n  hint: give a folder such as results/quickstart; `ripplekv run SPEC` makes it",
+        path.display()
+    )]
+    NoResults {
+        /// The folder as it was given.
+        path: PathBuf,
+    },
     /// A file could not be written.
     #[error("{}: cannot write: {source}", path.display())]
     Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file of an earlier report could not be removed.
+    #[error("{}: cannot remove this file of an earlier report: {source}", path.display())]
+    Remove {
         /// The file.
         path: PathBuf,
         /// What the system said.

@@ -1,21 +1,24 @@
 //! Files of a report: whole or not at all (write beside, then rename), with names that are safe everywhere.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::error::ReportError;
+
+/// Lists the report's other files, so that the next report can remove those it does not make again.
+const LIST: &str = "files.json";
 
 /// Writes files under one folder and remembers their names.
 pub(crate) struct Output {
     folder: PathBuf,
-    written: Vec<PathBuf>,
+    names: Vec<String>,
 }
 
 impl Output {
     pub(crate) fn new(folder: &Path) -> Output {
         Output {
             folder: folder.to_owned(),
-            written: Vec::new(),
+            names: Vec::new(),
         }
     }
 
@@ -55,13 +58,60 @@ impl Output {
             let _ = fs::remove_file(&unfinished);
             return Err(error);
         }
-        self.written.push(path);
+        self.names.push(name.to_owned());
         Ok(())
     }
 
-    pub(crate) fn into_written(self) -> Vec<PathBuf> {
-        self.written
+    /// Removes files of the report that stood here before and were not written again, then lists the new ones.
+    /// Gives back all files in the order they were written.
+    pub(crate) fn finish(mut self) -> Result<Vec<PathBuf>, ReportError> {
+        let list = self.folder.join(LIST);
+        let earlier: Vec<String> = match fs::read(&list) {
+            // A list that is no list of ours names nothing to remove.
+            Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
+            Err(_) => Vec::new(),
+        };
+        for name in earlier {
+            if !self.names.contains(&name) && stays_inside(&name) {
+                self.remove(&name)?;
+            }
+        }
+        let mut sorted = self.names.clone();
+        sorted.sort();
+        let mut text = serde_json::to_string_pretty(&sorted).map_err(|error| {
+            let path = list.clone();
+            let source = error.into();
+            ReportError::Write { path, source }
+        })?;
+        text.push('\n');
+        self.write(LIST, text.as_bytes())?;
+        Ok(self
+            .names
+            .iter()
+            .map(|name| self.folder.join(name))
+            .collect())
     }
+
+    fn remove(&self, name: &str) -> Result<(), ReportError> {
+        let path = self.folder.join(name);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(ReportError::Remove { path, source });
+            }
+            _ => {}
+        }
+        if let Some(parent) = path.parent().filter(|parent| *parent != self.folder) {
+            // Refused where something else is left in it, which is right.
+            let _ = fs::remove_dir(parent);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a listed name is a plain path below the folder: the list may have been edited.
+fn stays_inside(name: &str) -> bool {
+    let mut parts = Path::new(name).components().peekable();
+    parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
 /// A name of letters, digits, dots, underscores and single dashes.

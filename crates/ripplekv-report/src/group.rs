@@ -42,7 +42,7 @@ pub(crate) struct Group {
     pub(crate) budgets: Vec<Budget>,
     /// By (label, budget text, task).
     pub(crate) cells: BTreeMap<(String, Option<String>, String), CellSummary>,
-    /// By (label, budget text); only rows that have a score on every averaged task.
+    /// By (label, budget text); only rows that are finished and have a score on every averaged task.
     pub(crate) averages: BTreeMap<(String, Option<String>), RowAverage>,
     pub(crate) warnings: Vec<String>,
 }
@@ -160,8 +160,21 @@ impl Group {
             .get(&(label.to_owned(), budget.map(str::to_owned)))
     }
 
-    /// Mean of the rounded task scores, and whether every cell is complete; `None` unless every task has a score,
-    /// because averages of different task sets must not stand in one column.
+    /// Whether samples that the row should have are not stored yet in one of these tasks.
+    pub(crate) fn is_unfinished(
+        &self,
+        label: &str,
+        budget: Option<&str>,
+        tasks: &[&GroupTask],
+    ) -> bool {
+        tasks
+            .iter()
+            .filter_map(|task| self.cell(label, budget, &task.name))
+            .any(CellSummary::is_unfinished)
+    }
+
+    /// Mean of the rounded task scores, and whether no sample failed; `None` unless every task has a score of all
+    /// its samples, because averages of different tasks or samples must not stand in one column.
     pub(crate) fn mean_score(
         &self,
         label: &str,
@@ -172,6 +185,9 @@ impl Group {
         let mut complete = true;
         for task in tasks {
             let cell = self.cell(label, budget, &task.name)?;
+            if cell.is_unfinished() {
+                return None;
+            }
             scores.push(cell.score?);
             complete &= cell.is_complete();
         }
@@ -316,11 +332,15 @@ fn build(
     let mut expected: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for data in cells {
         let ids = expected.entry(&data.cell.task).or_default();
-        ids.extend(
-            data.samples
-                .iter()
-                .map(|sample| sample.record.sample.as_str()),
-        );
+        match &data.selected {
+            Some(selected) => ids.extend(selected.iter().map(String::as_str)),
+            // An older manifest does not say: what any cell has is all that is known.
+            None => ids.extend(
+                data.samples
+                    .iter()
+                    .map(|sample| sample.record.sample.as_str()),
+            ),
+        }
     }
     let tasks = order_tasks(expected.keys().copied(), options);
     let mut summaries = BTreeMap::new();

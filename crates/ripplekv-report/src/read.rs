@@ -26,8 +26,10 @@ pub struct Sample {
 pub struct CellSamples {
     /// The cell.
     pub cell: Cell,
-    /// Its samples in the order of the task's file.
+    /// Its samples in the order of the task's file, those of the last selection only.
     pub samples: Vec<Sample>,
+    /// Ids of the samples it should have; `None` where a manifest older than that list names the cell.
+    pub selected: Option<BTreeSet<String>>,
 }
 
 /// Everything sound in the folders that were read.
@@ -40,6 +42,9 @@ pub struct Results {
     /// What was left out, and why.
     pub warnings: Vec<String>,
 }
+
+/// Ids by model and task, as a manifest lists them.
+type Selected = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
 #[derive(Deserialize)]
 struct SchemaOnly {
@@ -58,6 +63,10 @@ struct Reader {
     current: BTreeSet<CellKey>,
     /// Whether some folder does not say which cells are current.
     all_current: bool,
+    /// Samples that the folders which name a cell selected for it.
+    selected: BTreeMap<CellKey, BTreeSet<String>>,
+    /// Cells of a folder that does not say what it selected.
+    unlimited: BTreeSet<CellKey>,
     warnings: Vec<String>,
 }
 
@@ -70,7 +79,7 @@ struct Stored {
 /// Reads and joins results folders.
 ///
 /// # Errors
-/// When no folder is named or one does not exist.
+/// When no folder is named, or one does not exist or is no results folder.
 pub fn read_results(folders: &[PathBuf]) -> Result<Results, ReportError> {
     if folders.is_empty() {
         return Err(ReportError::NoFolders);
@@ -79,6 +88,12 @@ pub fn read_results(folders: &[PathBuf]) -> Result<Results, ReportError> {
     for folder in folders {
         if !folder.is_dir() {
             return Err(ReportError::MissingFolder {
+                path: folder.clone(),
+            });
+        }
+        let has = |name: &str| folder.join(name).is_file();
+        if !has("manifest.json") && !has("cells.json") {
+            return Err(ReportError::NoResults {
                 path: folder.clone(),
             });
         }
@@ -95,9 +110,14 @@ impl Reader {
     fn folder(&mut self, folder: &Path) {
         let manifest = self.manifest(&folder.join("manifest.json"));
         let refused = self.foreign_models(folder, &manifest);
-        self.note_current(&manifest);
+        let listed = listed_cells(&manifest);
+        let in_file = self.cells_file(&folder.join("cells.json"));
+        self.note_selected(&manifest, listed.as_ref().unwrap_or(&in_file), &refused);
+        match listed {
+            Some(keys) => self.current.extend(keys),
+            None => self.all_current = true,
+        }
         self.manifests.extend(manifest);
-        self.cells_file(&folder.join("cells.json"));
         let records = jsonl_files(&folder.join("records"));
         if records.is_empty() {
             self.warn(format!("{}: no records", folder.display()));
@@ -175,29 +195,59 @@ impl Reader {
         foreign
     }
 
-    fn note_current(&mut self, manifest: &Option<Value>) {
-        let listed = manifest
+    /// Adds what a folder selected to each of its cells.
+    fn note_selected(
+        &mut self,
+        manifest: &Option<Value>,
+        keys: &[CellKey],
+        refused: &BTreeSet<String>,
+    ) {
+        let selected = manifest
             .as_ref()
-            .and_then(|manifest| manifest.get("cells"))
-            .and_then(|cells| serde_json::from_value::<Vec<CellKey>>(cells.clone()).ok());
-        match listed {
-            Some(keys) => self.current.extend(keys),
-            None => self.all_current = true,
+            .and_then(|manifest| manifest.get("selected"))
+            .and_then(|selected| serde_json::from_value::<Selected>(selected.clone()).ok());
+        for key in keys {
+            let Some(cell) = self.cells.get(key) else {
+                continue;
+            };
+            if refused.contains(&cell.model) {
+                continue;
+            }
+            let ids = selected
+                .as_ref()
+                .and_then(|models| models.get(&cell.model)?.get(&cell.task));
+            match ids {
+                Some(ids) => {
+                    let known = self.selected.entry(key.clone()).or_default();
+                    known.extend(ids.iter().cloned());
+                }
+                None => {
+                    self.unlimited.insert(key.clone());
+                }
+            }
         }
     }
 
-    fn cells_file(&mut self, path: &Path) {
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) => return self.warn(format!("{}: not read: {error}", path.display())),
-        };
-        let map = match serde_json::from_str::<Map<String, Value>>(&text) {
+    /// Keys of the sound cells in the file.
+    fn cells_file(&mut self, path: &Path) -> Vec<CellKey> {
+        let read = fs::read_to_string(path).map_err(|error| error.to_string());
+        let map = read.and_then(|text| {
+            serde_json::from_str::<Map<String, Value>>(&text).map_err(|error| error.to_string())
+        });
+        let map = match map {
             Ok(map) => map,
-            Err(error) => return self.warn(format!("{}: not read: {error}", path.display())),
+            Err(error) => {
+                self.warn(format!("{}: not read: {error}", path.display()));
+                return Vec::new();
+            }
         };
+        let mut keys = Vec::with_capacity(map.len());
         for (key, value) in map {
             match serde_json::from_value::<Cell>(value) {
-                Ok(cell) if cell.key.0 == key => self.add_cell(path, cell),
+                Ok(cell) if cell.key.0 == key => {
+                    keys.push(cell.key.clone());
+                    self.add_cell(path, cell);
+                }
                 Ok(cell) => self.warn(format!(
                     "{}: cell `{key}` left out: it calls itself `{}`",
                     path.display(),
@@ -209,6 +259,7 @@ impl Reader {
                 )),
             }
         }
+        keys
     }
 
     fn add_cell(&mut self, path: &Path, cell: Cell) {
@@ -335,17 +386,36 @@ impl Reader {
         }
         let mut cells = Vec::new();
         let mut earlier = 0_usize;
+        let mut outside = 0_usize;
         for (key, cell) in std::mem::take(&mut self.cells) {
             let mut samples = samples.remove(&key).unwrap_or_default();
             if !self.all_current && !self.current.contains(&key) {
                 earlier += usize::from(!samples.is_empty());
                 continue;
             }
+            let selected = self
+                .selected
+                .remove(&key)
+                .filter(|_| !self.unlimited.contains(&key));
+            if let Some(selected) = &selected {
+                let stored = samples.len();
+                samples.retain(|sample| selected.contains(&sample.record.sample));
+                outside += stored - samples.len();
+            }
             samples.sort_by(|left, right| {
                 (left.record.index, &left.record.sample)
                     .cmp(&(right.record.index, &right.record.sample))
             });
-            cells.push(CellSamples { cell, samples });
+            cells.push(CellSamples {
+                cell,
+                samples,
+                selected,
+            });
+        }
+        if outside > 0 {
+            self.warn(format!(
+                "{outside} stored records outside the last selection are left out"
+            ));
         }
         if earlier > 0 {
             self.warn(format!(
@@ -358,6 +428,12 @@ impl Reader {
             warnings: self.warnings,
         }
     }
+}
+
+/// Cells of a folder's last spec.
+fn listed_cells(manifest: &Option<Value>) -> Option<Vec<CellKey>> {
+    let cells = manifest.as_ref()?.get("cells")?;
+    serde_json::from_value(cells.clone()).ok()
 }
 
 /// All `*.jsonl` files two folders down (`<model>/<task>/<writer>.jsonl`), in name order.

@@ -49,7 +49,7 @@ pub struct SummaryRow {
     pub budget: Option<String>,
     /// Score of each task, 0 to 100.
     pub tasks: BTreeMap<String, f64>,
-    /// Average over the averaged tasks; `None` where one has no score.
+    /// Average over the averaged tasks; `None` where one has no score or is unfinished.
     pub average: Option<f64>,
     /// How many tasks the average is over.
     pub averaged_tasks: usize,
@@ -76,7 +76,7 @@ pub struct SummaryRow {
 /// Unsound parts of the results are left out and named in the warnings, at the top of `report.md`.
 ///
 /// # Errors
-/// When a folder does not exist or a file cannot be written.
+/// When a folder does not exist or is no results folder, or a file cannot be written.
 pub fn write_report(
     folders: &[PathBuf],
     out: &Path,
@@ -115,8 +115,11 @@ pub fn write_report(
     push_columns(&mut page);
     output.write("report.md", page.as_bytes())?;
 
-    let mut files = output.into_written();
+    let mut files = output.finish()?;
+    // The list of files comes last, the page before it.
+    let list = files.pop();
     files.rotate_right(1);
+    files.extend(list);
     Ok(ReportSummary {
         terminal: terminal.join("\n"),
         warnings,

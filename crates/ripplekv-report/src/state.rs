@@ -67,7 +67,9 @@ impl RowState {
                 state.absent.push(task.name.clone());
                 continue;
             };
-            if !cell.is_complete() {
+            if cell.expected == 0 {
+                state.partial.push(format!("{} not run", task.name));
+            } else if !cell.is_complete() {
                 state
                     .partial
                     .push(format!("{} n={}/{}", task.name, cell.scored, cell.expected));

@@ -17,7 +17,7 @@ pub(crate) struct CellSummary {
     pub(crate) label: String,
     /// Category of its task.
     pub(crate) category: String,
-    /// Samples that any cell of the group has for this task.
+    /// Samples that the cells of the group should have for this task: what was selected, not what is stored.
     pub(crate) expected: usize,
     /// Scored samples.
     pub(crate) scored: usize,
@@ -58,9 +58,14 @@ pub(crate) struct CellSummary {
 }
 
 impl CellSummary {
-    /// True when every sample that the group has for the task was scored.
+    /// True when every sample that the task should have was scored.
     pub(crate) fn is_complete(&self) -> bool {
         self.scored > 0 && self.scored >= self.expected
+    }
+
+    /// True while samples are not stored yet; a failed sample is stored.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.scored + self.failed < self.expected.max(1)
     }
 
     pub(crate) fn new(

@@ -89,7 +89,7 @@ fn selection_options_reach_the_run() {
     ];
     let (stdout, _) = output_of(folder.fake().args(arguments), 0);
     assert!(
-        stdout.ends_with("report: reports/elsewhere/report.md\n"),
+        stdout.ends_with("report: elsewhere/report/report.md\n"),
         "{stdout}"
     );
     let text =
@@ -159,4 +159,50 @@ fn a_closed_pipe_is_success() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+#[test]
+fn two_results_folders_of_one_name_keep_their_reports() {
+    let folder = Folder::new(1);
+    for out in ["a/x", "b/x"] {
+        let (stdout, _) = output_of(folder.fake().args(["run", "demo.yaml", "--out", out]), 0);
+        assert!(
+            stdout.ends_with(&format!("report: {out}/report/report.md\n")),
+            "{stdout}"
+        );
+    }
+    let (stdout, _) = output_of(folder.fake().args(["report", "a/x"]), 0);
+    assert!(
+        stdout.ends_with("report: a/x/report/report.md\n"),
+        "{stdout}"
+    );
+    assert!(!folder.at("reports").exists());
+}
+
+#[test]
+fn a_report_of_a_smaller_selection_counts_that_selection() {
+    let folder = Folder::new(4);
+    output_of(folder.fake().args(["run", "demo.yaml"]), 0);
+    let (_, stderr) = output_of(folder.fake().args(["run", "demo.yaml", "--limit", "2"]), 0);
+    assert!(
+        stderr.contains("20 stored records outside the last selection are left out"),
+        "{stderr}"
+    );
+    let (stdout, _) = output_of(folder.fake().args(["report", "results/demo", "--json"]), 0);
+    let rows: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+    for row in rows.as_array().unwrap() {
+        assert_eq!((&row["n"], &row["expected"]), (&4.into(), &4.into()));
+    }
+}
+
+#[test]
+fn a_report_of_another_folder_is_3() {
+    let folder = Folder::new(1);
+    let (_, stderr) = output_of(folder.fake().args(["report", "pack"]), 3);
+    assert!(
+        stderr.contains("pack: not a results folder: no manifest.json"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("hint: "), "{stderr}");
+    assert!(!folder.at("pack/report").exists());
 }

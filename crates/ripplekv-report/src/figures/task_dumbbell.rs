@@ -61,11 +61,15 @@ fn panels<'a>(group: &'a Group, baseline: &str, budget: &str) -> Vec<Panel<'a>> 
                 .iter()
                 .enumerate()
                 .filter_map(|(place, task)| {
-                    let method = group.cell(label, Some(budget), &task.name)?.score?;
+                    let method = group.cell(label, Some(budget), &task.name)?;
                     let cell = group
                         .cell(baseline, Some(budget), &task.name)
                         .or_else(|| group.cell(baseline, None, &task.name))?;
-                    Some((place, cell.score?, method))
+                    // Half of a task's samples are not its score.
+                    if method.is_unfinished() || cell.is_unfinished() {
+                        return None;
+                    }
+                    Some((place, cell.score?, method.score?))
                 })
                 .collect();
             Panel {

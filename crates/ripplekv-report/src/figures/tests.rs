@@ -46,6 +46,7 @@ fn cell(task: &str, method: &str, budget: Option<&str>, level: f64, samples: u64
         })
         .collect();
     CellSamples {
+        selected: None,
         cell: Cell {
             key,
             model: "a-model-with-a-rather-long-name-of-its-own-8b-instruct".to_owned(),

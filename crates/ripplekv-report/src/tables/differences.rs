@@ -61,7 +61,10 @@ fn rows(group: &Group, baseline: &str, budget: &str, options: &ReportOptions) ->
     found
         .iter()
         .zip(holm(&p_values))
-        .map(|((label, difference), p_value)| row(budget, label, difference, p_value))
+        .map(|((label, difference), p_value)| {
+            let expected = group.expected_of(group.averaged_tasks().into_iter());
+            row(budget, label, difference, p_value, expected)
+        })
         .collect()
 }
 
@@ -86,7 +89,13 @@ fn against(
     difference(&pairs, options)
 }
 
-fn row(budget: &str, label: &str, difference: &Difference, p_value: f64) -> Vec<Value> {
+fn row(
+    budget: &str,
+    label: &str,
+    difference: &Difference,
+    p_value: f64,
+    expected: usize,
+) -> Vec<Value> {
     let interval = |ends: Option<(f64, f64)>| {
         ends.map_or(Value::Empty, |(low, high)| Value::Interval {
             low,
@@ -118,6 +127,10 @@ fn row(budget: &str, label: &str, difference: &Difference, p_value: f64) -> Vec<
                 Value::Text(format!("{task} {mean:+.2}"))
             }),
         interval(difference.leave_one_out),
-        Value::count(difference.pairs),
+        if difference.pairs == expected {
+            Value::count(expected)
+        } else {
+            Value::Text(format!("{}/{expected}", difference.pairs))
+        },
     ]
 }

@@ -1,7 +1,7 @@
 //! The main table in the layout of KV-cache papers: blocks by budget, rows by method, tasks grouped by category.
 //! `full` (and any other method without a budget) stands once, above all blocks.
 
-use crate::group::Group;
+use crate::group::{Group, GroupTask};
 use crate::options::ReportOptions;
 use crate::summary::{CellSummary, mean};
 use crate::tables::{Block, Column, MEAN, Mark, Table, Value, Width};
@@ -67,13 +67,11 @@ fn row(group: &Group, label: &str, budget: Option<&str>) -> Vec<Value> {
             values.push(task_value(group.cell(label, budget, &task.name)));
         }
         if tasks.len() > 1 {
-            values.push(mean_value(group.mean_score(label, budget, &tasks)));
+            values.push(mean_value(group, label, budget, &tasks));
         }
     }
     let average = group.average(label, budget);
-    values.push(mean_value(
-        average.map(|average| (average.score, average.complete)),
-    ));
+    values.push(mean_value(group, label, budget, &group.averaged_tasks()));
     values.push(
         average
             .and_then(|average| average.interval)
@@ -99,6 +97,9 @@ fn task_value(cell: Option<&CellSummary>) -> Value {
     let Some(cell) = cell else {
         return Value::Empty;
     };
+    if cell.expected == 0 {
+        return Value::Text("not run".to_owned());
+    }
     let note = (!cell.is_complete()).then(|| format!("n={}/{}", cell.scored, cell.expected));
     match cell.score {
         Some(value) => Value::Number {
@@ -112,14 +113,18 @@ fn task_value(cell: Option<&CellSummary>) -> Value {
     }
 }
 
-fn mean_value(mean: Option<(f64, bool)>) -> Value {
-    mean.map_or(Value::Empty, |(value, complete)| Value::Number {
-        value,
-        decimals: 2,
-        signed: false,
-        mark: Mark::None,
-        note: (!complete).then(|| "partial".to_owned()),
-    })
+fn mean_value(group: &Group, label: &str, budget: Option<&str>, tasks: &[&GroupTask]) -> Value {
+    match group.mean_score(label, budget, tasks) {
+        Some((value, complete)) => Value::Number {
+            value,
+            decimals: 2,
+            signed: false,
+            mark: Mark::None,
+            note: (!complete).then(|| "partial".to_owned()),
+        },
+        None if group.is_unfinished(label, budget, tasks) => Value::Text("unfinished".to_owned()),
+        None => Value::Empty,
+    }
 }
 
 fn count_value(group: &Group, cells: &[&CellSummary]) -> Value {

@@ -166,17 +166,24 @@ pub(crate) struct Table {
 
 impl Table {
     /// Marks the best and the second value of every ranked column in every block with a budget.
-    /// Unfinished values (with a note) and columns with a single value are not ranked.
+    /// Rows with an unfinished value (a note or a text in a ranked column) and columns with a single value are not
+    /// ranked: a mark beside an unfinished score would claim more than is known.
     pub(crate) fn rank(&mut self) {
+        let ranked: Vec<bool> = self.columns.iter().map(|column| column.ranked).collect();
+        let is_finished = |row: &&mut Vec<Value>| {
+            row.iter().zip(&ranked).all(|(value, ranked)| {
+                !ranked || !matches!(value, Value::Text(_) | Value::Number { note: Some(_), .. })
+            })
+        };
         for block in self
             .blocks
             .iter_mut()
             .filter(|block| !block.name.is_empty())
         {
-            for (index, column) in self.columns.iter().enumerate() {
-                if column.ranked {
-                    rank_column(&mut block.rows, index);
-                }
+            let mut rows: Vec<&mut Vec<Value>> =
+                block.rows.iter_mut().filter(is_finished).collect();
+            for (index, _) in ranked.iter().enumerate().filter(|(_, ranked)| **ranked) {
+                rank_column(&mut rows, index);
             }
         }
     }
@@ -213,11 +220,9 @@ impl Table {
     }
 }
 
-fn rank_column(rows: &mut [Vec<Value>], index: usize) {
+fn rank_column(rows: &mut [&mut Vec<Value>], index: usize) {
     let ranked = |value: &Value| match value {
-        Value::Number {
-            value, note: None, ..
-        } => Some(*value),
+        Value::Number { value, .. } => Some(*value),
         _ => None,
     };
     let mut values: Vec<f64> = rows
@@ -233,13 +238,7 @@ fn rank_column(rows: &mut [Vec<Value>], index: usize) {
         return;
     }
     for row in rows {
-        if let Some(Value::Number {
-            value,
-            mark,
-            note: None,
-            ..
-        }) = row.get_mut(index)
-        {
+        if let Some(Value::Number { value, mark, .. }) = row.get_mut(index) {
             if *value == values[0] {
                 *mark = Mark::Best;
             } else if *value == values[1] {

@@ -51,9 +51,28 @@ fn a_missing_folder_is_one_clear_error() {
 }
 
 #[test]
-fn an_empty_folder_gives_a_report_that_says_so() {
-    let folder = small();
+fn a_folder_without_manifest_and_cells_is_no_results_folder() {
     let results = TempDir::new().unwrap();
+    fs::write(results.path().join("notes.txt"), "something else").unwrap();
+    let out = TempDir::new().unwrap();
+    let error =
+        write_report(&[results.path().to_owned()], out.path(), &small().options()).unwrap_err();
+    assert!(matches!(error, ReportError::NoResults { .. }));
+    assert!(
+        error
+            .to_string()
+            .contains(": not a results folder: no manifest.json\n  hint: "),
+        "{error}"
+    );
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_folder_without_records_gives_a_report_that_says_so() {
+    let folder = small();
+    let results = folder.written();
+    fs::remove_dir_all(results.path().join("records")).unwrap();
+    fs::remove_file(results.path().join("cells.json")).unwrap();
     let (summary, page) = report(&folder, &results);
     assert!(warned(&summary, "cells.json: not read"));
     assert!(warned(&summary, "no records"));
@@ -89,7 +108,7 @@ fn a_cut_last_line_costs_one_sample() {
         "pyramidkv at 10%: unfinished: dossier_qa n=3/4"
     ));
     assert!(page.contains("n=3/4"));
-    assert!(page.contains("partial"));
+    assert!(page.contains("unfinished"));
 }
 
 #[test]

@@ -10,3 +10,4 @@ mod comparing;
 mod figures;
 mod report;
 mod results_folder;
+mod unfinished;

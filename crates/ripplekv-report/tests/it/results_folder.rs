@@ -26,6 +26,8 @@ pub(crate) struct Folder {
     pub(crate) samples: usize,
     pub(crate) protocol: Value,
     pub(crate) model_hash: &'static str,
+    /// How many samples a task selected; `None` writes a manifest as programs did before it listed them.
+    pub(crate) selected: Option<usize>,
 }
 
 pub(crate) const METHODS: &[MethodRow] = &[
@@ -75,6 +77,7 @@ impl Folder {
             samples: 4,
             protocol: json!({"chat_template": "auto", "bos": "auto", "numerics": 1}),
             model_hash: "weights-a",
+            selected: None,
         }
     }
 
@@ -211,13 +214,24 @@ impl Folder {
             .iter()
             .map(|(label, name, _)| json!({"name": name, "label": label, "params": {}}))
             .collect();
-        let manifest = json!({
+        let mut manifest = json!({
             "schema": 1,
             "name": "made-up",
             "spec": {"methods": methods, "budgets": self.budgets},
             "cells": cells.iter().map(|cell| &cell.key).collect::<Vec<_>>(),
             "models": {self.model: {"model_hash": self.model_hash, "dtype": "f32"}},
         });
+        if let Some(count) = self.selected {
+            let ids = |task: &str| -> Vec<String> {
+                (0..count).map(|index| format!("{task}-{index}")).collect()
+            };
+            let tasks: BTreeMap<&str, Vec<String>> = self
+                .tasks
+                .iter()
+                .map(|(task, _)| (*task, ids(task)))
+                .collect();
+            manifest["selected"] = json!({ self.model: tasks });
+        }
         fs::write(folder.join("manifest.json"), manifest.to_string()).unwrap();
         for (task, _) in &self.tasks {
             let (mut records, mut timings) = (String::new(), String::new());
