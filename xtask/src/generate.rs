@@ -32,12 +32,11 @@ pub(crate) fn generate(root: &Path, check: bool) -> Result<String> {
             continue;
         }
         let text = std::fs::read_to_string(&path).with_context(|| (*file).to_owned())?;
-        let filled =
-            fill(&text, |page| match page {
-                "main-table" => main_table(root),
-                page => print(&["docs", page]),
-            })
-            .with_context(|| (*file).to_owned())?;
+        let filled = fill(&text, |page| match page {
+            "main-table" => main_table(root),
+            page => print(&["docs", page]),
+        })
+        .with_context(|| (*file).to_owned())?;
         changed.extend(put(root, file, &filled, check)?);
     }
     match (changed.is_empty(), check) {
