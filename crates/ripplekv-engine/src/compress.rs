@@ -105,7 +105,7 @@ pub(crate) fn kept_cell_with(
         format!("budget of {mean} entries a layer is below the must-keep set of {must_keep}");
     match short_prompts {
         ShortPrompts::Error => Err(EngineError::Spec(format!(
-            "{short} for a prompt of {n} tokens; hint: a larger budget, a smaller window, or short_prompts: shrink"
+            "{short} for a prompt of {n} tokens\nhint: a larger budget, a smaller window, or short_prompts: shrink"
         ))),
         ShortPrompts::Full => {
             let mut cell = everything(Some(total), must_keep.min(n));

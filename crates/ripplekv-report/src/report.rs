@@ -168,7 +168,9 @@ fn push_what_was_run(page: &mut String, manifests: &[Value]) {
         )];
         parts.extend(text("/pack/name").map(|pack| format!("pack {pack}")));
         parts.extend(text("/program/version").map(|version| format!("ripplekv {version}")));
-        parts.extend(text("/program/git/commit").map(|commit| format!("commit {commit}")));
+        let commit =
+            text("/program/working_folder_git/commit").or_else(|| text("/program/git/commit"));
+        parts.extend(commit.map(|commit| format!("working folder at commit {commit}")));
         let models = manifest.get("models").and_then(Value::as_object);
         for (name, identity) in models.into_iter().flatten() {
             let of = |key: &str| identity.get(key).and_then(Value::as_str).unwrap_or("?");
