@@ -136,7 +136,8 @@ fn multiply_rows<const R: usize>(states: &[f32], inputs: usize, panel: &[f32], b
         for (sum, row) in sums.iter_mut().zip(rows) {
             let state = row[input];
             for lane in 0..PANEL {
-                sum[lane] = state.mul_add(weights[lane], sum[lane]);
+                // not mul_add: where the compiler has no fused instruction it becomes a library call
+                sum[lane] += state * weights[lane];
             }
         }
     }
