@@ -41,6 +41,7 @@ pub(crate) fn catalog() -> Catalog {
         total_entries: |text, n, layers, entry_bytes| {
             Budget::parse(text).map_or(0, |budget| budget.total_entries(n, layers, entry_bytes))
         },
+        ripple_weights: |signal, _| Ok(vec![1.0; signal.len()]),
         numerics_version: NUMERICS_VERSION,
     }
 }
@@ -63,6 +64,7 @@ fn method_entry(info: &'static MethodInfo) -> MethodEntry {
             .collect(),
         parse: Arc::new(|given| parse_method(info.name, given).map_err(problem)),
         must_keep_tokens: Arc::new(|params| must_keep_tokens(info.name, params)),
+        needs_signal: Arc::new(|_| None),
     }
 }
 

@@ -6,7 +6,7 @@ use ripplekv_cache::{
     AllocationContext, Budget, CacheError, KeptLayer, Method, Scorer, Scores, Snapshot, distribute,
     kept_hash, select,
 };
-use ripplekv_runner::engine::{EngineError, ShortPrompts};
+use ripplekv_runner::engine::{EngineError, ShortPrompts, Signals};
 
 /// What a cell keeps of a prompt.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,12 +52,14 @@ pub fn kept_cell(
     budget: Option<&str>,
     snapshot: &Snapshot,
     short_prompts: ShortPrompts,
+    signals: &Signals,
 ) -> Result<KeptCell, EngineError> {
     kept_cell_with(
         method,
         budget,
         snapshot,
         short_prompts,
+        signals,
         &mut ScoreCache::default(),
     )
 }
@@ -67,6 +69,7 @@ pub(crate) fn kept_cell_with(
     budget: Option<&str>,
     snapshot: &Snapshot,
     short_prompts: ShortPrompts,
+    signals: &Signals,
     scores: &mut ScoreCache,
 ) -> Result<KeptCell, EngineError> {
     let Method::Compress {
@@ -97,6 +100,7 @@ pub(crate) fn kept_cell_with(
             allocator.as_ref(),
             total,
             snapshot,
+            signals,
             scores,
         )?;
         return Ok(compressed(kept, total, must_keep, Vec::new()));
@@ -128,6 +132,7 @@ pub(crate) fn kept_cell_with(
                 allocator.as_ref(),
                 total,
                 snapshot,
+                signals,
                 scores,
             )?;
             let warning = format!("{short}: window of {window}");
@@ -164,6 +169,7 @@ fn keep(
     allocator: &dyn ripplekv_cache::Allocator,
     total: u64,
     snapshot: &Snapshot,
+    signals: &Signals,
     cache: &mut ScoreCache,
 ) -> Result<Vec<KeptLayer>, EngineError> {
     let n = snapshot.prompt_tokens;
@@ -171,6 +177,7 @@ fn keep(
         layers: snapshot.layers.len(),
         prompt_tokens: n,
         total_entries: total,
+        signals,
     };
     let weights = allocator.weights(&context).map_err(prompt_error)?;
     let budgets =

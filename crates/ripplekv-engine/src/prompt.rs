@@ -7,7 +7,8 @@ use std::time::Instant;
 use ripplekv_cache::{CompressedCache, Method, Needs, Snapshot};
 use ripplekv_model::Decoder;
 use ripplekv_runner::engine::{
-    CellRequest, CellResult, Engine, EngineError, ModelIdentity, PromptOutput, PromptRequest,
+    CellRequest, CellResult, DamageOutput, DamageRequest, Engine, EngineError, ModelIdentity,
+    PromptOutput, PromptRequest, SensitivityOutput, SensitivityRequest,
 };
 use ripplekv_tasks::Tokenise;
 
@@ -107,7 +108,14 @@ fn prepare(
     rows: &mut Rows,
 ) -> Result<Prepared, EngineError> {
     let started = Instant::now();
-    let cell = kept_cell_with(method, budget, snapshot, request.short_prompts, scores)?;
+    let cell = kept_cell_with(
+        method,
+        budget,
+        snapshot,
+        request.short_prompts,
+        request.signals,
+        scores,
+    )?;
     let row = rows.row_of(&cell, snapshot)?;
     let kept = rows.caches[row].kept_per_layer();
     // the promise of the accounting, checked on the tensors that are decoded from
@@ -195,5 +203,21 @@ impl Engine for ModelEngine {
             })
             .collect();
         Ok(PromptOutput { prefill_ms, cells })
+    }
+
+    fn sensitivity(
+        &mut self,
+        _request: &SensitivityRequest<'_>,
+        _on_layer: &mut dyn FnMut(usize),
+    ) -> Result<SensitivityOutput, EngineError> {
+        Err(EngineError::Spec("not built yet".to_owned()))
+    }
+
+    fn damage(
+        &mut self,
+        _request: &DamageRequest<'_>,
+        _on_layer: &mut dyn FnMut(usize),
+    ) -> Result<DamageOutput, EngineError> {
+        Err(EngineError::Spec("not built yet".to_owned()))
     }
 }

@@ -12,6 +12,13 @@ pub type ParseParams = Arc<dyn Fn(&Value) -> Result<Value, ParamProblem> + Send 
 /// Size of a method's must-keep set in tokens, for parsed parameters.
 pub type MustKeep = Arc<dyn Fn(&Value) -> usize + Send + Sync>;
 
+/// Name of the profile signal that a method with parsed parameters needs (`sensitivity`, `local_response`), if any.
+pub type NeedsSignal = Arc<dyn Fn(&Value) -> Option<&'static str> + Send + Sync>;
+
+/// Layer weights from per-layer numbers by the ripple mapping: min-max normalise, r^s, centre, clip, with the
+/// parameters `r`, `gamma`, `center` of a JSON object.
+pub type RippleWeights = fn(signal: &[f64], params: &Value) -> Result<Vec<f64>, ParamProblem>;
+
 /// One parameter of a method, for `ls`, the schema and error messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParamInfo {
@@ -57,6 +64,8 @@ pub struct MethodEntry {
     pub parse: ParseParams,
     /// See [`MustKeep`].
     pub must_keep_tokens: MustKeep,
+    /// See [`NeedsSignal`].
+    pub needs_signal: NeedsSignal,
 }
 
 impl std::fmt::Debug for MethodEntry {
@@ -93,6 +102,8 @@ pub struct Catalog {
     /// T for a canonical budget: entries per KV head over all layers, for a prompt of `n` tokens and
     /// `layers` layers whose entries take `entry_bytes` bytes per KV head set (keys and values of one position in one layer).
     pub total_entries: fn(budget: &str, n: usize, layers: usize, entry_bytes: usize) -> u64,
+    /// See [`RippleWeights`].
+    pub ripple_weights: RippleWeights,
     /// Constant of the numeric code; part of every cell key.
     pub numerics_version: u32,
 }

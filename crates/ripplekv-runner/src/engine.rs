@@ -1,6 +1,7 @@
 //! The seam between the runner and whatever computes: `Loader` opens models, `Engine` answers one prompt for many cells.
 //! The runner knows no tensors; the real implementation lives in `ripplekv-engine`, a fake one in [`crate::fake`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ripplekv_tasks::{StopRule, Tokenise};
@@ -91,7 +92,12 @@ pub struct PromptRequest<'a> {
     pub stop: &'a StopRule,
     /// Rule for budgets below the must-keep set.
     pub short_prompts: ShortPrompts,
+    /// Per-layer numbers of the model's profile, for allocators that ask for one.
+    pub signals: &'a Signals,
 }
+
+/// Per-layer numbers by name (`sensitivity`, `local_response`, ...), each of length L.
+pub type Signals = BTreeMap<String, Vec<f64>>;
 
 /// Why a generation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,6 +145,172 @@ pub struct PromptOutput {
     pub cells: Vec<Result<CellResult, EngineError>>,
 }
 
+/// Length that the noise of a value vector is proportional to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoiseNorm {
+    /// The vector's own norm.
+    #[default]
+    Token,
+    /// Root mean square of the norms of one KV head's tokens.
+    Head,
+    /// Root mean square of the norms of the layer's tokens and heads.
+    Layer,
+}
+
+/// Which prompt positions get noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoisePositions {
+    /// Every prompt position.
+    #[default]
+    All,
+    /// What a method could evict: neither the first 4 nor the last 64 positions.
+    Evictable,
+}
+
+/// When the noise enters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Injection {
+    /// Into the finished cache: only the answer's reads see it, as with eviction after the prefill.
+    #[default]
+    Cache,
+    /// During the prefill: later layers' keys and values see it too.
+    Prefill,
+}
+
+/// What is done about the first answer token, which comes from the dense prefill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FirstToken {
+    /// Left out of the average: the cache cannot change it.
+    #[default]
+    Skip,
+    /// The last prompt token is read again against the changed cache, and every position counts.
+    Reread,
+}
+
+/// One calibration prompt whose layers are perturbed one at a time.
+#[derive(Debug, Clone, Copy)]
+pub struct SensitivityRequest<'a> {
+    /// Prompt token ids, length n.
+    pub ids: &'a [u32],
+    /// Name of the sample; part of the noise's key.
+    pub sample: &'a str,
+    /// Seed of the noise.
+    pub seed: u64,
+    /// m: most tokens of the full model's greedy answer.
+    pub answer_tokens: usize,
+    /// When the answer ends earlier.
+    pub stop: &'a StopRule,
+    /// Noise scales, each positive (zero is allowed here for controls).
+    pub sigmas: &'a [f64],
+    /// Noise draws, used as antithetic pairs (even).
+    pub draws: usize,
+    /// See [`NoiseNorm`].
+    pub norm: NoiseNorm,
+    /// See [`NoisePositions`].
+    pub positions: NoisePositions,
+    /// See [`Injection`].
+    pub inject: Injection,
+    /// See [`FirstToken`]; without meaning for [`Injection::Prefill`], where every position counts.
+    pub first_token: FirstToken,
+}
+
+/// What perturbing the layers of one prompt did. KL in nats, mean over answer positions and draws.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SensitivityOutput {
+    /// y*: the full model's greedy answer, the ending token included.
+    pub answer_ids: Vec<u32>,
+    /// Answer positions that were averaged; below 2 everything else is empty.
+    pub positions: usize,
+    /// KL(full, perturbed), `[sigma][layer]`.
+    pub kl: Vec<Vec<f64>>,
+    /// The perturbed layer's own relative attention-output error (Frobenius), `[sigma][layer]`.
+    pub local_response: Vec<Vec<f64>>,
+    /// KL with every layer perturbed at once, `[sigma]`.
+    pub all_layers_kl: Vec<f64>,
+    /// Mean entropy of the last 64 queries' attention over the prompt, in nats, `[layer]`.
+    pub window_entropy: Vec<f64>,
+    /// 1 - mean cosine between a layer's input and output states over the prompt, `[layer]`.
+    pub hidden_change: Vec<f64>,
+}
+
+/// Layer weights to compress all layers with at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Allocation<'a> {
+    /// Its name in the results.
+    pub name: &'a str,
+    /// One positive weight a layer.
+    pub weights: &'a [f64],
+}
+
+/// One prompt whose layers are really compressed: one at a time, all but one, or all by given allocations.
+#[derive(Debug, Clone, Copy)]
+pub struct DamageRequest<'a> {
+    /// Prompt token ids, length n.
+    pub ids: &'a [u32],
+    /// m: most tokens of the full model's greedy answer that are compared.
+    pub answer_tokens: usize,
+    /// Most tokens of an answer that is scored; at least `answer_tokens` are generated by the full model.
+    pub max_new_tokens: usize,
+    /// When an answer ends earlier.
+    pub stop: &'a StopRule,
+    /// A method with a scorer; its allocator is not used.
+    pub method: &'a ResolvedMethod,
+    /// Canonical budgets.
+    pub budgets: &'a [&'a str],
+    /// Whether each layer is compressed alone (to its share of a uniform allocation).
+    pub single_layers: bool,
+    /// Whether all layers but one are compressed, for each layer.
+    pub leave_in: bool,
+    /// Ids of a reference answer; empty leaves its likelihood out.
+    pub reference_ids: &'a [u32],
+    /// Whether answers of singly compressed layers are generated where they differ from the full model's.
+    pub outputs: bool,
+    /// Joint allocations.
+    pub allocations: &'a [Allocation<'a>],
+    /// See [`FirstToken`].
+    pub first_token: FirstToken,
+    /// Rule for budgets below the must-keep set.
+    pub short_prompts: ShortPrompts,
+}
+
+/// What one budget did to one prompt.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct BudgetDamage {
+    /// Entries per KV head of each layer under the uniform allocation, `[layer]`.
+    pub layer_tokens: Vec<u32>,
+    /// KL(full, only this layer compressed), `[layer]`; empty where not asked for.
+    pub kl: Vec<f64>,
+    /// Change of the reference answer's mean negative log-likelihood, `[layer]`; empty where not asked for.
+    pub reference_nll_change: Vec<f64>,
+    /// Generated ids where they differ from the full model's, `[layer]`; empty where not asked for.
+    pub outputs: Vec<Option<Vec<u32>>>,
+    /// KL(full, every other layer compressed), `[layer]`; empty where not asked for.
+    pub leave_in_kl: Vec<f64>,
+    /// KL(full, all layers compressed), one number an allocation of the request.
+    pub joint_kl: Vec<f64>,
+    /// Entries per KV head of each layer under each allocation, `[allocation][layer]`.
+    pub joint_layer_tokens: Vec<Vec<u32>>,
+}
+
+/// What compression did to one prompt. KL in nats, mean over answer positions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DamageOutput {
+    /// The full model's greedy answer, up to `max_new_tokens`.
+    pub output_ids: Vec<u32>,
+    /// Answer positions that were averaged; below 2 everything else is empty.
+    pub positions: usize,
+    /// Mean negative log-likelihood of the reference answer under the full cache, where asked for.
+    pub reference_nll: Option<f64>,
+    /// One entry a budget of the request.
+    pub budgets: Vec<BudgetDamage>,
+    /// Anything a reader should know.
+    pub warnings: Vec<String>,
+}
+
 /// Why an engine could not do something.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum EngineError {
@@ -167,6 +339,27 @@ pub trait Engine {
     /// The outer error means nothing of the prompt could be run; a cell's own failure stands in its place of
     /// [`PromptOutput::cells`].
     fn evaluate(&mut self, request: &PromptRequest<'_>) -> Result<PromptOutput, EngineError>;
+
+    /// Perturbs the values of one layer at a time and measures the final output distribution.
+    /// `on_layer` hears how many layers are done.
+    ///
+    /// # Errors
+    /// [`EngineError::Spec`] for a setting that cannot be used, [`EngineError::Prompt`] for this prompt alone.
+    fn sensitivity(
+        &mut self,
+        request: &SensitivityRequest<'_>,
+        on_layer: &mut dyn FnMut(usize),
+    ) -> Result<SensitivityOutput, EngineError>;
+
+    /// Compresses layers for real and measures what it did. `on_layer` hears how many layers are done.
+    ///
+    /// # Errors
+    /// As [`Engine::sensitivity`].
+    fn damage(
+        &mut self,
+        request: &DamageRequest<'_>,
+        on_layer: &mut dyn FnMut(usize),
+    ) -> Result<DamageOutput, EngineError>;
 }
 
 /// Whether a model can be had, found out without a network.

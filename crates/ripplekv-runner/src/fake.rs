@@ -13,8 +13,9 @@ use crate::canonical::canonical_json;
 use crate::catalog::{Catalog, MethodEntry, ModelEntry, ParamInfo, ParamProblem};
 use crate::cell::{ModelSource, ResolvedModel};
 use crate::engine::{
-    Availability, CellRequest, CellResult, Engine, EngineError, Finish, Loader, ModelIdentity,
-    ModelShape, PromptOutput, PromptRequest, ShortPrompts,
+    Availability, CellRequest, CellResult, DamageOutput, DamageRequest, Engine, EngineError,
+    Finish, Loader, ModelIdentity, ModelShape, PromptOutput, PromptRequest, SensitivityOutput,
+    SensitivityRequest, ShortPrompts,
 };
 
 /// Layers of the fake model.
@@ -33,6 +34,7 @@ pub fn catalog() -> Catalog {
         params: infos(params),
         parse: Arc::new(|given| parse(given, params)),
         must_keep_tokens: Arc::new(|params| number(params, must_keep)),
+        needs_signal: Arc::new(|_| None),
     };
     let model = |name| ModelEntry {
         name,
@@ -50,6 +52,7 @@ pub fn catalog() -> Catalog {
         models: vec![model("tiny"), model("absent")],
         parse_budget,
         total_entries,
+        ripple_weights: |signal, _| Ok(vec![1.0; signal.len()]),
         numerics_version: 1,
     }
 }
@@ -288,6 +291,22 @@ impl Engine for FakeEngine {
                 .map(|cell| answer(request, cell))
                 .collect(),
         })
+    }
+
+    fn sensitivity(
+        &mut self,
+        _request: &SensitivityRequest<'_>,
+        _on_layer: &mut dyn FnMut(usize),
+    ) -> Result<SensitivityOutput, EngineError> {
+        Err(EngineError::Spec("the fake has no layers".to_owned()))
+    }
+
+    fn damage(
+        &mut self,
+        _request: &DamageRequest<'_>,
+        _on_layer: &mut dyn FnMut(usize),
+    ) -> Result<DamageOutput, EngineError> {
+        Err(EngineError::Spec("the fake has no layers".to_owned()))
     }
 }
 

@@ -21,12 +21,14 @@
 mod canonical;
 pub mod catalog;
 pub mod cell;
+pub mod damage;
 pub mod engine;
 mod error;
 pub mod exit;
 pub mod fake;
 mod nearest;
 pub mod plan;
+pub mod profile;
 pub mod record;
 pub mod run;
 pub mod select;

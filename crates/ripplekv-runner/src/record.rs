@@ -37,6 +37,9 @@ pub struct Record {
     pub must_keep_tokens: u32,
     /// True when the budget was below the must-keep set and `short_prompts` applied.
     pub short_prompt: bool,
+    /// Content hash of the profile that the allocation came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_hash: Option<String>,
     /// Generated tokens, the ending token included.
     pub output_tokens: u64,
     /// Why generation ended; `None` for a failed sample.

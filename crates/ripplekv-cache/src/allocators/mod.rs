@@ -3,6 +3,8 @@
 mod pyramid;
 mod uniform;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::CacheError;
@@ -10,13 +12,15 @@ use crate::params::ParamInfo;
 
 /// What an allocator may look at.
 #[derive(Debug, Clone, Copy)]
-pub struct AllocationContext {
+pub struct AllocationContext<'a> {
     /// L.
     pub layers: usize,
     /// n.
     pub prompt_tokens: usize,
     /// T: entries per KV head over all layers.
     pub total_entries: u64,
+    /// Per-layer numbers of the model's profile by name (`sensitivity`, `local-response`, ...), each of length L.
+    pub signals: &'a BTreeMap<String, Vec<f64>>,
 }
 
 /// Weighs the layers.
@@ -25,7 +29,7 @@ pub trait Allocator: Send + Sync {
     ///
     /// # Errors
     /// When the allocator cannot serve this many layers.
-    fn weights(&self, context: &AllocationContext) -> Result<Vec<f64>, CacheError>;
+    fn weights(&self, context: &AllocationContext<'_>) -> Result<Vec<f64>, CacheError>;
 }
 
 pub(crate) type BuildAllocator = fn(&Map<String, Value>) -> Result<Box<dyn Allocator>, CacheError>;
@@ -41,6 +45,8 @@ pub struct AllocatorInfo {
     pub source: &'static str,
     /// Keys with their defaults.
     pub params: fn() -> Vec<ParamInfo>,
+    /// Name of the profile signal it reads, if any.
+    pub signal: Option<&'static str>,
     /// Checks parameters and writes defaults out.
     pub(crate) parse: fn(&Map<String, Value>) -> Result<Value, CacheError>,
     /// Builds from parameters.

@@ -39,12 +39,13 @@ pub(super) const INFO: AllocatorInfo = AllocatorInfo {
     summary: "budgets fall linearly with depth",
     source: "arXiv 2406.02069; kvpress PyramidKVPress",
     params: || params::describe::<Pyramid>(DOCS),
+    signal: None,
     parse: |given| Ok(serde_json::json!({ "beta": read(given)?.beta })),
     build: |given| Ok(Box::new(read(given)?)),
 };
 
 impl Allocator for Pyramid {
-    fn weights(&self, context: &AllocationContext) -> Result<Vec<f64>, CacheError> {
+    fn weights(&self, context: &AllocationContext<'_>) -> Result<Vec<f64>, CacheError> {
         let smallest = 1.0 / self.beta;
         let largest = 2.0 - smallest;
         let steps = context.layers.saturating_sub(1);
@@ -79,6 +80,7 @@ mod tests {
                 layers: 30,
                 prompt_tokens: n,
                 total_entries: total,
+                signals: &std::collections::BTreeMap::new(),
             };
             let weights = pyramid.weights(&context).unwrap();
             let budgets = distribute(&weights, total, 64, n).unwrap();

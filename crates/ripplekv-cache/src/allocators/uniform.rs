@@ -10,6 +10,7 @@ pub(super) const INFO: AllocatorInfo = AllocatorInfo {
     summary: "the same number of entries in every layer",
     source: "SnapKV, StreamingLLM",
     params: Vec::new,
+    signal: None,
     parse: |_| Ok(json!({})),
     build: |_| Ok(Box::new(Uniform)),
 };
@@ -17,7 +18,7 @@ pub(super) const INFO: AllocatorInfo = AllocatorInfo {
 struct Uniform;
 
 impl Allocator for Uniform {
-    fn weights(&self, context: &AllocationContext) -> Result<Vec<f64>, CacheError> {
+    fn weights(&self, context: &AllocationContext<'_>) -> Result<Vec<f64>, CacheError> {
         Ok(vec![1.0; context.layers])
     }
 }

@@ -6,6 +6,7 @@ use ripplekv_model::tokenizer::TextTokenizer;
 use ripplekv_runner::cell::{CellKey, ResolvedMethod};
 use ripplekv_runner::engine::{
     CellRequest, CellResult, Engine, ModelIdentity, ModelShape, PromptRequest, ShortPrompts,
+    Signals,
 };
 use ripplekv_tasks::StopRule;
 use serde_json::Value;
@@ -101,6 +102,7 @@ fn run(engine: &mut ModelEngine, ids: &[u32], cells: &[CellRequest<'_>]) -> Vec<
         max_new_tokens: 24,
         stop: &stop,
         short_prompts: ShortPrompts::Shrink,
+        signals: &Signals::new(),
     };
     let output = engine.evaluate(&request).unwrap();
     output.cells.into_iter().map(Result::unwrap).collect()
@@ -192,7 +194,14 @@ fn short_prompts_follow_their_rule() {
         .snapshot;
     let method = Method::build("snapkv", &Value::Null).unwrap();
     // 12 entries a layer are below the window of 64: window of 6
-    let shrunk = kept_cell(&method, Some("10%"), &snapshot, ShortPrompts::Shrink).unwrap();
+    let shrunk = kept_cell(
+        &method,
+        Some("10%"),
+        &snapshot,
+        ShortPrompts::Shrink,
+        &Signals::new(),
+    )
+    .unwrap();
     assert!(shrunk.short_prompt);
     assert_eq!(shrunk.must_keep_tokens, 6);
     for layer in shrunk.kept.as_ref().unwrap() {
@@ -202,13 +211,34 @@ fn short_prompts_follow_their_rule() {
                 .all(|head| head.len() == 12 && head.ends_with(&[114, 115, 116, 117, 118, 119]))
         );
     }
-    let full = kept_cell(&method, Some("10%"), &snapshot, ShortPrompts::Full).unwrap();
+    let full = kept_cell(
+        &method,
+        Some("10%"),
+        &snapshot,
+        ShortPrompts::Full,
+        &Signals::new(),
+    )
+    .unwrap();
     assert!(full.short_prompt && full.kept.is_none());
-    let error = kept_cell(&method, Some("10%"), &snapshot, ShortPrompts::Error).unwrap_err();
+    let error = kept_cell(
+        &method,
+        Some("10%"),
+        &snapshot,
+        ShortPrompts::Error,
+        &Signals::new(),
+    )
+    .unwrap_err();
     assert!(
         error.to_string().contains("below the must-keep set of 64"),
         "{error}"
     );
-    let missing = kept_cell(&method, None, &snapshot, ShortPrompts::Shrink).unwrap_err();
+    let missing = kept_cell(
+        &method,
+        None,
+        &snapshot,
+        ShortPrompts::Shrink,
+        &Signals::new(),
+    )
+    .unwrap_err();
     assert!(missing.to_string().contains("needs a budget"));
 }

@@ -4,7 +4,7 @@ use candle_core::{DType, Device};
 use ripplekv_cache::{Method, Needs, SCORERS};
 use ripplekv_engine::kept_cell;
 use ripplekv_model::{load_decoder, open_weights};
-use ripplekv_runner::engine::ShortPrompts;
+use ripplekv_runner::engine::{ShortPrompts, Signals};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -81,7 +81,14 @@ fn kept_sets_equal_kvpress() {
         for case in &prompt.cases {
             let method = Method::build(&case.method, &params(case)).unwrap();
             let budget = case.kept_tokens.to_string();
-            let cell = kept_cell(&method, Some(&budget), &snapshot, ShortPrompts::Error).unwrap();
+            let cell = kept_cell(
+                &method,
+                Some(&budget),
+                &snapshot,
+                ShortPrompts::Error,
+                &Signals::new(),
+            )
+            .unwrap();
             assert_eq!(
                 cell.kept.as_ref(),
                 Some(&case.kept),

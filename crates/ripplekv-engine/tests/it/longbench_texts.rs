@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use ripplekv_runner::cell::{CellKey, ResolvedMethod};
-use ripplekv_runner::engine::{CellRequest, Loader as _, PromptRequest, ShortPrompts};
+use ripplekv_runner::engine::{CellRequest, Loader as _, PromptRequest, ShortPrompts, Signals};
 use ripplekv_tasks::StopRule;
 use serde_json::Value;
 
@@ -55,6 +55,7 @@ fn twenty_full_cache_texts_are_those_of_transformers() {
                 max_new_tokens: most,
                 stop: &StopRule::new(task, tokenizer.as_ref()).unwrap(),
                 short_prompts: ShortPrompts::Error,
+                signals: &Signals::new(),
             })
             .unwrap();
         let ids = output.cells.into_iter().next().unwrap().unwrap().output_ids;

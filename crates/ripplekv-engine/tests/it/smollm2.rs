@@ -4,7 +4,7 @@ use ripplekv_cache::METHODS;
 use ripplekv_engine::ModelLoader;
 use ripplekv_model::home::Home;
 use ripplekv_runner::cell::{CellKey, ModelSource, ResolvedMethod, ResolvedModel};
-use ripplekv_runner::engine::{CellRequest, Loader, PromptRequest, ShortPrompts};
+use ripplekv_runner::engine::{CellRequest, Loader, PromptRequest, ShortPrompts, Signals};
 use ripplekv_tasks::StopRule;
 use serde_json::Value;
 
@@ -66,6 +66,7 @@ fn full_budgets_give_the_full_text_and_small_ones_are_exact() {
             max_new_tokens: 12,
             stop: &stop,
             short_prompts: ShortPrompts::Shrink,
+            signals: &Signals::new(),
         })
         .unwrap();
     let results: Vec<_> = output.cells.into_iter().map(Result::unwrap).collect();

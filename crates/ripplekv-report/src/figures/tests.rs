@@ -79,6 +79,7 @@ fn record(key: &CellKey, index: u64, score: f64) -> Record {
         kept_hash: String::new(),
         must_keep_tokens: 4,
         short_prompt: false,
+        profile_hash: None,
         output_tokens: 8,
         finish: None,
         output: String::new(),

@@ -178,6 +178,7 @@ impl Folder {
             kept_hash: "k".repeat(16),
             must_keep_tokens: 64,
             short_prompt: false,
+            profile_hash: None,
             output_tokens: 12,
             finish: Some(Finish::Stop),
             output: "an answer, with a comma".to_owned(),

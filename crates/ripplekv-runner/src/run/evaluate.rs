@@ -9,7 +9,7 @@ use ripplekv_tasks::{
 
 use crate::cell::Cell;
 use crate::engine::{
-    CellRequest, CellResult, Engine, EngineError, Loader, PromptOutput, PromptRequest,
+    CellRequest, CellResult, Engine, EngineError, Loader, PromptOutput, PromptRequest, Signals,
 };
 use crate::error::RunnerError;
 use crate::plan::{Plan, PlannedTask, PreparedPrompt, Unit};
@@ -354,6 +354,7 @@ impl<'a> Evaluation<'a> {
             max_new_tokens: job.task.max_new_tokens,
             stop: &stop,
             short_prompts: self.plan.protocol.short_prompts,
+            signals: &Signals::new(),
         };
         match engine.evaluate(&request) {
             Ok(output) => Ok(Ok(output)),
@@ -461,6 +462,7 @@ fn empty_record(job: &Job<'_>, cell: &Cell) -> Record {
         kept_hash: String::new(),
         must_keep_tokens: 0,
         short_prompt: false,
+        profile_hash: None,
         output_tokens: 0,
         finish: None,
         output: String::new(),
