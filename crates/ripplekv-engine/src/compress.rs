@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ripplekv_cache::{
-    AllocationContext, Budget, CacheError, KeptLayer, Method, Scorer, Scores, Snapshot, distribute,
-    kept_hash, select,
+    AllocationContext, Allocator, Budget, CacheError, KeptLayer, Method, Scorer, Scores, Snapshot,
+    distribute, kept_hash, select,
 };
 use ripplekv_runner::engine::{EngineError, ShortPrompts, Signals};
 
@@ -80,6 +80,35 @@ pub(crate) fn kept_cell_with(
     else {
         return Ok(everything(None, 0));
     };
+    let part = Part {
+        scorer_key,
+        scorer: scorer.as_ref(),
+        allocator: allocator.as_ref(),
+    };
+    kept_by(&part, budget, snapshot, short_prompts, signals, scores)
+}
+
+/// A scorer with its identity, and an allocator.
+pub(crate) struct Part<'a> {
+    pub(crate) scorer_key: &'a str,
+    pub(crate) scorer: &'a dyn Scorer,
+    pub(crate) allocator: &'a dyn Allocator,
+}
+
+/// [`kept_cell`] for a scorer and an allocator that need not belong to one method.
+pub(crate) fn kept_by(
+    part: &Part<'_>,
+    budget: Option<&str>,
+    snapshot: &Snapshot,
+    short_prompts: ShortPrompts,
+    signals: &Signals,
+    scores: &mut ScoreCache,
+) -> Result<KeptCell, EngineError> {
+    let Part {
+        scorer_key,
+        scorer,
+        allocator,
+    } = *part;
     let budget = budget
         .ok_or_else(|| EngineError::Spec("this method needs a budget".to_owned()))
         .and_then(|text| {
@@ -95,13 +124,7 @@ pub(crate) fn kept_cell_with(
     let mean = (total / layers as u64) as usize;
     if must_keep <= mean {
         let kept = keep(
-            scorer.as_ref(),
-            scorer_key,
-            allocator.as_ref(),
-            total,
-            snapshot,
-            signals,
-            scores,
+            scorer, scorer_key, allocator, total, snapshot, signals, scores,
         )?;
         return Ok(compressed(kept, total, must_keep, Vec::new()));
     }
@@ -129,7 +152,7 @@ pub(crate) fn kept_cell_with(
             let kept = keep(
                 shrunk.as_ref(),
                 &key,
-                allocator.as_ref(),
+                allocator,
                 total,
                 snapshot,
                 signals,
@@ -166,7 +189,7 @@ fn prompt_error(error: impl std::fmt::Display) -> EngineError {
 fn keep(
     scorer: &dyn Scorer,
     scorer_key: &str,
-    allocator: &dyn ripplekv_cache::Allocator,
+    allocator: &dyn Allocator,
     total: u64,
     snapshot: &Snapshot,
     signals: &Signals,

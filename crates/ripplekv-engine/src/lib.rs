@@ -2,9 +2,12 @@
 //! of a prompt decoded together. Joins model, cache, tasks and runner; has no experiment logic of its own.
 //!
 //! The order of one prompt: [`prompt`] prefills, [`compress`] turns a cell into kept sets, [`decode`] continues the rows.
+//! [`sensitivity`] perturbs layers and [`damage`] compresses them one at a time; both compare teacher-forced answers.
 
 mod compress;
+mod damage;
 mod decode;
+mod forced;
 mod loader;
 mod prompt;
 mod tokenise;

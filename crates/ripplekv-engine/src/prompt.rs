@@ -13,6 +13,7 @@ use ripplekv_runner::engine::{
 use ripplekv_tasks::Tokenise;
 
 use crate::compress::{KeptCell, ScoreCache, kept_cell_with};
+use crate::damage::damage;
 use crate::decode::{Continuation, decode_greedy};
 use crate::tokenise::ModelTokenizer;
 
@@ -215,9 +216,9 @@ impl Engine for ModelEngine {
 
     fn damage(
         &mut self,
-        _request: &DamageRequest<'_>,
-        _on_layer: &mut dyn FnMut(usize),
+        request: &DamageRequest<'_>,
+        on_layer: &mut dyn FnMut(usize),
     ) -> Result<DamageOutput, EngineError> {
-        Err(EngineError::Spec("not built yet".to_owned()))
+        damage(self.decoder.as_ref(), request, on_layer)
     }
 }

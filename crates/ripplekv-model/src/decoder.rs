@@ -14,6 +14,48 @@ pub struct Prefill {
     pub snapshot: Snapshot,
     /// Logits of the last prompt position, `[vocab]`, f32.
     pub logits: Tensor,
+    /// 1 - mean cosine over the prompt between each layer's input and output states, where asked for.
+    pub hidden_change: Vec<f64>,
+}
+
+/// Changes the values `[kv_heads, n, head_dim]` of a layer before anything reads them.
+pub type EditValues<'a> = &'a dyn Fn(usize, Tensor) -> candle_core::Result<Tensor>;
+
+/// What a prefill does besides filling the cache.
+#[derive(Clone, Copy, Default)]
+pub struct PrefillOptions<'a> {
+    /// What scorers need.
+    pub needs: Needs,
+    /// Whether [`Prefill::hidden_change`] is measured; the last layer then runs over the whole prompt.
+    pub hidden_change: bool,
+    /// See [`EditValues`].
+    pub edit_values: Option<EditValues<'a>>,
+}
+
+/// A variant of one prompt's cache for [`Decoder::force`].
+#[derive(Debug, Clone)]
+pub struct Branch {
+    /// The whole cache; layers that equal the reference's share its storage.
+    pub cache: Arc<CompressedCache>,
+    /// First layer in which it differs from the reference: below it the reference's hidden states are used.
+    pub from_layer: usize,
+}
+
+/// What teacher forcing gave.
+#[derive(Debug, Clone)]
+pub struct Forced {
+    /// One entry a branch, in order.
+    pub branches: Vec<ForcedBranch>,
+}
+
+/// One branch after teacher forcing.
+#[derive(Debug, Clone)]
+pub struct ForcedBranch {
+    /// Hidden states after the last layer, `[tokens, hidden]`; [`Decoder::logits`] turns them into logits.
+    pub states: Tensor,
+    /// Relative error (Frobenius) of the attention output in the branch's first differing layer against the reference;
+    /// `None` for the reference.
+    pub local_error: Option<f64>,
 }
 
 /// Keys and values of the generated tokens of one layer; the first `DecodeRow::generated` entries are in use.
@@ -123,12 +165,50 @@ pub trait Decoder: Send + Sync {
     ///
     /// # Errors
     /// An empty prompt, one beyond the position table, or a failing tensor operation.
+    fn prefill_with(
+        &self,
+        ids: &[u32],
+        options: PrefillOptions<'_>,
+        on_layer: &mut dyn FnMut(usize, &LayerState),
+    ) -> Result<Prefill, ModelError>;
+
+    /// [`Decoder::prefill_with`] with nothing but what scorers need.
+    ///
+    /// # Errors
+    /// As [`Decoder::prefill_with`].
     fn prefill(
         &self,
         ids: &[u32],
         needs: Needs,
         on_layer: &mut dyn FnMut(usize, &LayerState),
-    ) -> Result<Prefill, ModelError>;
+    ) -> Result<Prefill, ModelError> {
+        let options = PrefillOptions {
+            needs,
+            ..PrefillOptions::default()
+        };
+        self.prefill_with(ids, options, on_layer)
+    }
+
+    /// Feeds `tokens` after the prompt to every branch of its cache at once and gives the hidden states after each.
+    /// The first branch is the reference, from layer 0. With `reread` the first token is the prompt's last one, read
+    /// again at its own position against the branch's cache and not appended. `on_layer` hears how many layers are done.
+    /// A branch whose cache equals the reference's gives the same bits as the reference.
+    ///
+    /// # Errors
+    /// No token, no reference, positions beyond the table, or a failing tensor operation.
+    fn force(
+        &self,
+        branches: &[Branch],
+        tokens: &[u32],
+        reread: bool,
+        on_layer: &mut dyn FnMut(usize),
+    ) -> Result<Forced, ModelError>;
+
+    /// Logits of hidden states, `[tokens, hidden]` to `[tokens, vocab]` in f32; products of many rows.
+    ///
+    /// # Errors
+    /// A failing tensor operation.
+    fn logits(&self, states: &Tensor) -> Result<Tensor, ModelError>;
 
     /// Feeds one token to every row and returns the logits after it, one `[vocab]` f32 tensor a row.
     /// A row's result does not depend on its company.

@@ -19,7 +19,10 @@ mod weights;
 
 pub use architectures::{ARCHITECTURES, load_decoder};
 pub use config::{ModelConfig, RopeScaling};
-pub use decoder::{ArchitectureInfo, DecodeRow, Decoder, LoadDecoder, Prefill};
+pub use decoder::{
+    ArchitectureInfo, Branch, DecodeRow, Decoder, EditValues, Forced, ForcedBranch, LoadDecoder,
+    Prefill, PrefillOptions,
+};
 pub use device::open_device;
 pub use error::ModelError;
 pub use weights::{FolderWeights, GgufWeights, Weights, open_weights, read_gguf};

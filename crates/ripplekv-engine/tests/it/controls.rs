@@ -16,7 +16,7 @@ use crate::tiny;
 
 const MODEL: &str = "tiny-plain-f32";
 
-fn engine() -> ModelEngine {
+pub(crate) fn engine() -> ModelEngine {
     let decoder = tiny::decoder(MODEL);
     let config = decoder.config();
     let identity = ModelIdentity {

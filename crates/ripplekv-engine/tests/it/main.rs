@@ -7,6 +7,7 @@
 )]
 
 mod controls;
+mod forced;
 mod kvpress;
 mod longbench;
 mod longbench_texts;

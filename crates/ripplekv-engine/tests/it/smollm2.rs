@@ -4,7 +4,7 @@ use ripplekv_cache::METHODS;
 use ripplekv_engine::ModelLoader;
 use ripplekv_model::home::Home;
 use ripplekv_runner::cell::{CellKey, ModelSource, ResolvedMethod, ResolvedModel};
-use ripplekv_runner::engine::{CellRequest, Loader, PromptRequest, ShortPrompts, Signals};
+use ripplekv_runner::engine::{CellRequest, Engine, Loader, PromptRequest, ShortPrompts, Signals};
 use ripplekv_tasks::StopRule;
 use serde_json::Value;
 
@@ -16,12 +16,13 @@ fn model() -> ResolvedModel {
     }
 }
 
-#[test]
-fn full_budgets_give_the_full_text_and_small_ones_are_exact() {
+pub(crate) fn engine() -> Box<dyn Engine> {
     let loader = ModelLoader::new(Home::from_environment().unwrap(), "cpu").unwrap();
-    let mut engine = loader.load(&model()).unwrap();
-    let tokenizer = engine.tokenizer();
-    // our own words, long enough for every window
+    loader.load(&model()).unwrap()
+}
+
+/// Our own words, long enough for every window.
+pub(crate) fn prompt(engine: &dyn Engine) -> Vec<u32> {
     let mut text = String::from("The keeper of the harbour wrote one line every evening. ");
     for day in 1..=40 {
         text.push_str(&format!(
@@ -30,7 +31,14 @@ fn full_budgets_give_the_full_text_and_small_ones_are_exact() {
         ));
     }
     text.push_str("The keeper's last line says");
-    let ids = tokenizer.encode(&text, true).unwrap();
+    engine.tokenizer().encode(&text, true).unwrap()
+}
+
+#[test]
+fn full_budgets_give_the_full_text_and_small_ones_are_exact() {
+    let mut engine = engine();
+    let tokenizer = engine.tokenizer();
+    let ids = prompt(engine.as_ref());
     let method = |name: &str| ResolvedMethod {
         name: name.to_owned(),
         label: name.to_owned(),

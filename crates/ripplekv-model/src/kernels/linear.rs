@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use candle_core::{CpuStorage, CustomOp1, DType, Layout, Result, Shape, Tensor};
+use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 /// Outputs of one panel: two 256-bit registers.
 const PANEL: usize = 16;
 /// Rows whose sums stay in registers at a time.
-const ROWS: usize = 4;
+const ROWS: usize = 6;
 /// Panels of one parallel piece.
 const PIECE: usize = 4;
 
@@ -91,17 +92,13 @@ impl Packed {
             .par_chunks_mut(rows * PANEL * PIECE)
             .zip(self.panels.par_chunks(self.inputs * PANEL * PIECE))
             .for_each(|(blocks, panels)| {
-                pulp::Arch::new().dispatch(
-                    #[inline(always)]
-                    || {
-                        let pairs = blocks
-                            .chunks_exact_mut(rows * PANEL)
-                            .zip(panels.chunks_exact(self.inputs * PANEL));
-                        for (block, panel) in pairs {
-                            multiply_panel(states, self.inputs, panel, block);
-                        }
-                    },
-                );
+                pulp::Arch::new().dispatch(Piece {
+                    states,
+                    inputs: self.inputs,
+                    rows,
+                    panels,
+                    blocks,
+                });
             });
         let mut out = vec![0.0f32; rows * self.outputs];
         for (row, target) in out.chunks_exact_mut(self.outputs).enumerate() {
@@ -114,34 +111,79 @@ impl Packed {
     }
 }
 
-/// One panel for all rows; `block`: `[rows, PANEL]`.
-#[inline(always)]
-fn multiply_panel(states: &[f32], inputs: usize, panel: &[f32], block: &mut [f32]) {
-    let states = states.chunks(inputs * ROWS);
-    for (states, block) in states.zip(block.chunks_mut(PANEL * ROWS)) {
-        match block.len() / PANEL {
-            1 => multiply_rows::<1>(states, inputs, panel, block),
-            2 => multiply_rows::<2>(states, inputs, panel, block),
-            3 => multiply_rows::<3>(states, inputs, panel, block),
-            _ => multiply_rows::<ROWS>(states, inputs, panel, block),
+/// Some panels for all rows, one parallel piece.
+struct Piece<'a> {
+    /// `[rows, inputs]`.
+    states: &'a [f32],
+    inputs: usize,
+    rows: usize,
+    /// `[panels, inputs, PANEL]`.
+    panels: &'a [f32],
+    /// `[panels, rows, PANEL]`.
+    blocks: &'a mut [f32],
+}
+
+impl WithSimd for Piece<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        // registers of one panel row
+        match S::F32_LANES {
+            16 => self.multiply::<S, 1>(simd),
+            8 => self.multiply::<S, 2>(simd),
+            4 => self.multiply::<S, 4>(simd),
+            _ => self.multiply::<S, PANEL>(simd),
         }
     }
 }
 
-#[inline(always)]
-fn multiply_rows<const R: usize>(states: &[f32], inputs: usize, panel: &[f32], block: &mut [f32]) {
-    let mut sums = [[0.0f32; PANEL]; R];
-    let rows: [&[f32]; R] = std::array::from_fn(|row| &states[row * inputs..(row + 1) * inputs]);
-    for (input, weights) in panel.chunks_exact(PANEL).enumerate() {
-        for (sum, row) in sums.iter_mut().zip(rows) {
-            let state = row[input];
-            for lane in 0..PANEL {
-                // not mul_add: where the compiler has no fused instruction it becomes a library call
-                sum[lane] += state * weights[lane];
+impl Piece<'_> {
+    #[inline(always)]
+    fn multiply<S: Simd, const V: usize>(self, simd: S) {
+        let pairs = self
+            .blocks
+            .chunks_exact_mut(self.rows * PANEL)
+            .zip(self.panels.chunks_exact(self.inputs * PANEL));
+        for (block, panel) in pairs {
+            let (weights, _) = S::as_simd_f32s(panel);
+            let states = self.states.chunks(self.inputs * ROWS);
+            for (states, block) in states.zip(block.chunks_mut(PANEL * ROWS)) {
+                let (block, _) = S::as_mut_simd_f32s(block);
+                let inputs = self.inputs;
+                match block.len() / V {
+                    1 => multiply_rows::<S, V, 1>(simd, states, inputs, weights, block),
+                    2 => multiply_rows::<S, V, 2>(simd, states, inputs, weights, block),
+                    3 => multiply_rows::<S, V, 3>(simd, states, inputs, weights, block),
+                    4 => multiply_rows::<S, V, 4>(simd, states, inputs, weights, block),
+                    5 => multiply_rows::<S, V, 5>(simd, states, inputs, weights, block),
+                    _ => multiply_rows::<S, V, ROWS>(simd, states, inputs, weights, block),
+                }
             }
         }
     }
-    for (target, sum) in block.chunks_exact_mut(PANEL).zip(sums) {
+}
+
+/// `R` rows over one panel of `V` registers a row; every sum runs over the inputs in order.
+#[inline(always)]
+fn multiply_rows<S: Simd, const V: usize, const R: usize>(
+    simd: S,
+    states: &[f32],
+    inputs: usize,
+    weights: &[S::f32s],
+    block: &mut [S::f32s],
+) {
+    let mut sums = [[simd.splat_f32s(0.0); V]; R];
+    let rows: [&[f32]; R] = std::array::from_fn(|row| &states[row * inputs..(row + 1) * inputs]);
+    for (input, weights) in weights.chunks_exact(V).take(inputs).enumerate() {
+        for row in 0..R {
+            let state = simd.splat_f32s(rows[row][input]);
+            for lane in 0..V {
+                sums[row][lane] = simd.mul_add_f32s(state, weights[lane], sums[row][lane]);
+            }
+        }
+    }
+    for (target, sum) in block.chunks_exact_mut(V).zip(sums) {
         target.copy_from_slice(&sum);
     }
 }

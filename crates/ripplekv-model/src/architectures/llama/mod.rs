@@ -1,11 +1,15 @@
 //! Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU, tied or untied head.
 //! Follows transformers' `modeling_llama.py`; the cache belongs to the caller.
 
+mod force;
+
 use candle_core::{DType, Device, Tensor};
 use rayon::prelude::*;
-use ripplekv_cache::{LayerState, Needs, Snapshot};
+use ripplekv_cache::{LayerState, Snapshot};
 
-use crate::decoder::{ArchitectureInfo, DecodeRow, Decoder, Prefill};
+use crate::decoder::{
+    ArchitectureInfo, Branch, DecodeRow, Decoder, Forced, Prefill, PrefillOptions,
+};
 use crate::kernels::{CausalSoftmax, Linear, swiglu};
 use crate::rope::Rope;
 use crate::{ModelConfig, ModelError, Weights};
@@ -168,8 +172,8 @@ impl Llama {
         Tensor::cat(&blocks, 0)
     }
 
-    /// Logits of `[rows, hidden]`, `[rows, vocab]` in f32.
-    fn logits(&self, states: &Tensor) -> candle_core::Result<Tensor> {
+    /// Logits of `[rows, hidden]`, `[rows, vocab]` in f32, each row as if alone.
+    fn row_logits(&self, states: &Tensor) -> candle_core::Result<Tensor> {
         self.head
             .few_rows(&self.norm(states, &self.norm)?)?
             .to_dtype(DType::F32)
@@ -249,7 +253,7 @@ impl Llama {
         for row in rows.iter_mut() {
             row.advance();
         }
-        Ok(self.logits(&states)?)
+        Ok(self.row_logits(&states)?)
     }
 
     /// Attention of `[kv_heads, group, head_dim]` over entries that lie in several pieces; all are visible.
@@ -301,10 +305,10 @@ impl Decoder for Llama {
         &self.device
     }
 
-    fn prefill(
+    fn prefill_with(
         &self,
         ids: &[u32],
-        needs: Needs,
+        options: PrefillOptions<'_>,
         on_layer: &mut dyn FnMut(usize, &LayerState),
     ) -> Result<Prefill, ModelError> {
         let n = ids.len();
@@ -312,25 +316,26 @@ impl Decoder for Llama {
             return Err(candle_core::Error::Msg("the prompt has no tokens".to_owned()).into());
         }
         self.check_positions(n - 1)?;
-        let window = needs.window_queries.min(n);
+        let window = options.needs.window_queries.min(n);
         let last_layer = self.layers.len() - 1;
         let mut states = self.embed(ids)?;
         let mut snapshot = Vec::with_capacity(self.layers.len());
+        let mut hidden_change = Vec::new();
         for (index, layer) in self.layers.iter().enumerate() {
             let normed = self.norm(&states, &layer.input_norm)?;
             let keys = self.rope.apply(
                 &self.split_heads(&layer.key.many_rows(&normed)?, self.config.kv_heads)?,
                 0,
             )?;
-            let values =
+            let mut values =
                 self.split_heads(&layer.value.many_rows(&normed)?, self.config.kv_heads)?;
+            if let Some(edit) = options.edit_values {
+                values = edit(index, values)?;
+            }
             // of the last layer only the last position is read on, and the window by scorers
-            let read_from = if index == last_layer { n - 1 } else { 0 };
-            let query_from = if index == last_layer {
-                (n - 1).min(n - window)
-            } else {
-                0
-            };
+            let is_cut = index == last_layer && !options.hidden_change;
+            let read_from = if is_cut { n - 1 } else { 0 };
+            let query_from = if is_cut { (n - 1).min(n - window) } else { 0 };
             let rows = normed.narrow(0, query_from, n - query_from)?;
             let queries = self.rope.apply(
                 &self.split_heads(&layer.query.many_rows(&rows)?, self.config.heads)?,
@@ -355,18 +360,40 @@ impl Decoder for Llama {
             on_layer(index, &state);
             snapshot.push(state);
             let residual = states.narrow(0, read_from, n - read_from)?;
-            states = (residual + layer.output.many_rows(&attended)?)?;
-            states = self.feed_forward(layer, &states)?;
+            let middle = (residual + layer.output.many_rows(&attended)?)?;
+            let after = self.feed_forward(layer, &middle)?;
+            if options.hidden_change {
+                hidden_change.push(1.0 - mean_cosine(&states, &after)?);
+            }
+            states = after;
         }
         let (rows, _) = states.dims2()?;
-        let logits = self.logits(&states.narrow(0, rows - 1, 1)?)?.squeeze(0)?;
+        let logits = self
+            .row_logits(&states.narrow(0, rows - 1, 1)?)?
+            .squeeze(0)?;
         Ok(Prefill {
             snapshot: Snapshot {
                 layers: snapshot,
                 prompt_tokens: n,
             },
             logits,
+            hidden_change,
         })
+    }
+
+    fn force(
+        &self,
+        branches: &[Branch],
+        tokens: &[u32],
+        reread: bool,
+        on_layer: &mut dyn FnMut(usize),
+    ) -> Result<Forced, ModelError> {
+        self.force_branches(branches, tokens, reread, on_layer)
+    }
+
+    fn logits(&self, states: &Tensor) -> Result<Tensor, ModelError> {
+        let normed = self.norm(states, &self.norm)?;
+        Ok(self.head.many_rows(&normed)?.to_dtype(DType::F32)?)
     }
 
     fn step(&self, rows: &mut [&mut DecodeRow], tokens: &[u32]) -> Result<Vec<Tensor>, ModelError> {
@@ -386,4 +413,22 @@ impl Decoder for Llama {
             .map(|row| logits.get(row))
             .collect::<candle_core::Result<_>>()?)
     }
+}
+
+/// Mean over rows of the cosine between two `[rows, hidden]` states.
+fn mean_cosine(before: &Tensor, after: &Tensor) -> candle_core::Result<f64> {
+    let width = before.dims2()?.1;
+    let before = before.flatten_all()?.to_vec1::<f32>()?;
+    let after = after.flatten_all()?.to_vec1::<f32>()?;
+    let mut sum = 0.0f64;
+    for (a, b) in before.chunks_exact(width).zip(after.chunks_exact(width)) {
+        let dot = |x: &[f32], y: &[f32]| -> f64 {
+            x.iter()
+                .zip(y)
+                .map(|(x, y)| f64::from(*x) * f64::from(*y))
+                .sum()
+        };
+        sum += dot(a, b) / (dot(a, a) * dot(b, b)).sqrt();
+    }
+    Ok(sum / (before.len() / width) as f64)
 }

@@ -1,0 +1,137 @@
+//! Distributions of teacher-forced answers: which tokens are fed, which positions count, and how far a changed cache
+//! moves them (design.md 5).
+
+use std::sync::Arc;
+
+use candle_core::Tensor;
+use rayon::prelude::*;
+use ripplekv_cache::{CompressedCache, CompressedLayer};
+use ripplekv_metrics::statistics::{kl_divergence, log_softmax};
+use ripplekv_model::{Branch, Decoder};
+use ripplekv_runner::engine::{EngineError, FirstToken};
+
+/// Fewest answer positions that make a sample.
+pub(crate) const LEAST_POSITIONS: usize = 2;
+
+/// An answer to force, and the rule for its first token.
+pub(crate) struct ForcedAnswer<'a> {
+    /// Last token of the prompt.
+    pub(crate) last_prompt_token: u32,
+    /// The answer.
+    pub(crate) answer: &'a [u32],
+    /// See [`FirstToken`].
+    pub(crate) first_token: FirstToken,
+}
+
+impl ForcedAnswer<'_> {
+    /// Answer tokens whose distribution depends on the cache: all but the first, or all where it is read again.
+    pub(crate) fn targets(&self) -> &[u32] {
+        match self.first_token {
+            FirstToken::Skip => self.answer.get(1..).unwrap_or_default(),
+            FirstToken::Reread => self.answer,
+        }
+    }
+
+    fn fed(&self) -> Vec<u32> {
+        let before_last = &self.answer[..self.answer.len().saturating_sub(1)];
+        match self.first_token {
+            FirstToken::Skip => before_last.to_vec(),
+            FirstToken::Reread => [&[self.last_prompt_token], before_last].concat(),
+        }
+    }
+
+    /// Log-probabilities of every branch at every target position; the first branch is the reference.
+    /// `visit` gets the reference's and the branch's rows, one `[vocab]` each target, and the branch's number.
+    pub(crate) fn run<T>(
+        &self,
+        decoder: &dyn Decoder,
+        branches: &[Branch],
+        on_layer: &mut dyn FnMut(usize),
+        mut visit: impl FnMut(&LogProbabilities, &LogProbabilities, usize) -> Result<T, EngineError>,
+    ) -> Result<Vec<(T, Option<f64>)>, EngineError> {
+        let reread = self.first_token == FirstToken::Reread;
+        let forced = decoder
+            .force(branches, &self.fed(), reread, on_layer)
+            .map_err(prompt_error)?;
+        let mut reference: Option<LogProbabilities> = None;
+        let mut results = Vec::with_capacity(branches.len());
+        for (index, branch) in forced.branches.iter().enumerate() {
+            let rows = LogProbabilities::of(decoder, &branch.states)?;
+            results.push((
+                visit(reference.as_ref().unwrap_or(&rows), &rows, index)?,
+                branch.local_error,
+            ));
+            if index == 0 {
+                reference = Some(rows);
+            }
+        }
+        Ok(results)
+    }
+}
+
+/// Log-probabilities of some positions, one `[vocab]` each.
+pub(crate) struct LogProbabilities(Vec<Vec<f32>>);
+
+impl LogProbabilities {
+    fn of(decoder: &dyn Decoder, states: &Tensor) -> Result<Self, EngineError> {
+        let logits = decoder.logits(states).map_err(prompt_error)?;
+        let rows = logits.to_vec2::<f32>().map_err(prompt_error)?;
+        rows.par_iter()
+            .map(|row| log_softmax(row).map_err(prompt_error))
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// From logits `[vocab]` of one position.
+    pub(crate) fn of_logits(logits: &Tensor) -> Result<Self, EngineError> {
+        let row = logits.to_vec1::<f32>().map_err(prompt_error)?;
+        Ok(Self(vec![log_softmax(&row).map_err(prompt_error)?]))
+    }
+
+    /// Mean KL(self, other) over the first `positions` positions, in nats.
+    pub(crate) fn mean_kl(&self, other: &Self, positions: usize) -> Result<f64, EngineError> {
+        let pairs: Vec<_> = self.0.iter().zip(&other.0).take(positions).collect();
+        let values = pairs
+            .par_iter()
+            .map(|(p, q)| kl_divergence(p, q).map_err(prompt_error))
+            .collect::<Result<Vec<f64>, _>>()?;
+        Ok(values.iter().sum::<f64>() / values.len() as f64)
+    }
+
+    /// Sum of the negative log-probabilities of `targets`, one a position.
+    pub(crate) fn negative_log_likelihood(&self, targets: &[u32]) -> f64 {
+        self.0
+            .iter()
+            .zip(targets)
+            .map(|(row, &target)| -f64::from(row[target as usize]))
+            .sum()
+    }
+
+    /// Whether the most likely token of every position is the target; ties go to the lower id, as in decoding.
+    pub(crate) fn agrees_with(&self, targets: &[u32]) -> bool {
+        self.0.iter().zip(targets).all(|(row, &target)| {
+            let mut best = 0;
+            for (id, value) in row.iter().enumerate() {
+                if *value > row[best] {
+                    best = id;
+                }
+            }
+            best == target as usize
+        })
+    }
+}
+
+pub(crate) fn prompt_error(error: impl std::fmt::Display) -> EngineError {
+    EngineError::Prompt(error.to_string())
+}
+
+/// `base` with one layer exchanged.
+pub(crate) fn with_layer(
+    base: &CompressedCache,
+    layer: usize,
+    changed: CompressedLayer,
+) -> Arc<CompressedCache> {
+    let mut cache = base.clone();
+    cache.layers[layer] = changed;
+    Arc::new(cache)
+}
