@@ -1,0 +1,207 @@
+//! Norm-adaptive noise on a layer's values, the probe of the sensitivity profile (arXiv 2608.08684, design.md 5):
+//! V'_j = V_j + sigma * norm_j / sqrt(d) * g_j with g_j ~ N(0, I_d), per KV head and position.
+//! Every number depends on its key alone (seed, sample, layer, pair, head, position, channel): any thread count and order
+//! give the same bits.
+
+use candle_core::{DType, Tensor};
+use rayon::prelude::*;
+
+use crate::CacheError;
+use crate::philox::philox;
+
+/// Positions at the start and at the end of a prompt that no method evicts: the sinks and SnapKV's window.
+const FIRST_EVICTABLE: usize = 4;
+const LAST_KEPT: usize = 64;
+
+/// Rows that one thread takes at a time at least.
+const ROWS_A_TASK: usize = 64;
+
+/// Length that the noise of a value vector is proportional to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NoiseNorm {
+    /// The vector's own Euclidean norm.
+    #[default]
+    Token,
+    /// Root mean square of the norms of all prompt tokens of the KV head.
+    Head,
+    /// Root mean square of the norms of all prompt tokens of all KV heads of the layer.
+    Layer,
+}
+
+/// Which prompt positions get noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NoisePositions {
+    /// Every one.
+    #[default]
+    All,
+    /// Neither the first 4 nor the last 64; none in a prompt of at most 68 tokens.
+    Evictable,
+}
+
+/// Which noise: equal keys give equal noise on equal values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoiseKey<'a> {
+    /// Seed of the profile.
+    pub seed: u64,
+    /// Name of the calibration sample.
+    pub sample: &'a str,
+    /// Layer.
+    pub layer: usize,
+    /// k of the antithetic pair: draw 2k adds the noise, draw 2k + 1 subtracts it.
+    pub pair: usize,
+}
+
+impl NoiseKey<'_> {
+    /// The generator's key; head, position and channel are its counter.
+    fn generator_key(&self) -> [u32; 2] {
+        let mut hasher = blake3::Hasher::new();
+        for number in [self.seed, self.layer as u64, self.pair as u64] {
+            hasher.update(&number.to_le_bytes());
+        }
+        hasher.update(self.sample.as_bytes());
+        let hash = hasher.finalize();
+        let word = |at: usize| {
+            let bytes = hash.as_bytes();
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        [word(0), word(4)]
+    }
+}
+
+/// Noise of sigma 1 for the values of one layer, to be used at several sigmas and with both signs.
+#[derive(Debug, Clone)]
+pub struct Noise {
+    /// norm_j / sqrt(d) * g_j in f32, `[kv_heads, touched, head_dim]`.
+    unit: Tensor,
+    /// First position that is touched.
+    first: usize,
+}
+
+impl Noise {
+    /// Draws the noise for `values`, `[kv_heads, n, head_dim]`.
+    ///
+    /// # Errors
+    /// When `values` does not have three dimensions, or a tensor operation fails.
+    pub fn draw(
+        key: &NoiseKey<'_>,
+        values: &Tensor,
+        norm: NoiseNorm,
+        positions: NoisePositions,
+    ) -> Result<Self, CacheError> {
+        let (kv_heads, prompt_tokens, head_dim) = values.dims3()?;
+        let first = match positions {
+            NoisePositions::All => 0,
+            NoisePositions::Evictable => FIRST_EVICTABLE,
+        };
+        let touched = match positions {
+            NoisePositions::All => prompt_tokens,
+            NoisePositions::Evictable => prompt_tokens.saturating_sub(FIRST_EVICTABLE + LAST_KEPT),
+        };
+        let norms = lengths(values, norm)?;
+        let generator_key = key.generator_key();
+        let mut unit = vec![0.0f32; kv_heads * touched * head_dim];
+        if !unit.is_empty() {
+            unit.par_chunks_mut(head_dim)
+                .with_min_len(ROWS_A_TASK)
+                .enumerate()
+                .for_each(|(row, channels)| {
+                    let (head, position) = (row / touched, first + row % touched);
+                    let length = norms[head * prompt_tokens + position];
+                    let scale = (length / (head_dim as f64).sqrt()) as f32;
+                    fill_normal(
+                        channels,
+                        scale,
+                        [position as u32, head as u32],
+                        generator_key,
+                    );
+                });
+        }
+        let shape = (kv_heads, touched, head_dim);
+        Ok(Self {
+            unit: Tensor::from_vec(unit, shape, values.device())?,
+            first,
+        })
+    }
+
+    /// Number of positions that get noise.
+    #[must_use]
+    pub fn touched_positions(&self) -> usize {
+        self.unit.dims().get(1).copied().unwrap_or(0)
+    }
+
+    /// `values` with this noise times `signed_sigma`, in the values' own number format; the values it was drawn for,
+    /// `[kv_heads, n, head_dim]`. Sigma 0 and positions without noise keep every bit.
+    ///
+    /// # Errors
+    /// When the shapes differ, or a tensor operation fails.
+    pub fn perturbed(&self, values: &Tensor, signed_sigma: f64) -> Result<Tensor, CacheError> {
+        let (_, prompt_tokens, _) = values.dims3()?;
+        let touched = self.touched_positions();
+        if signed_sigma == 0.0 || touched == 0 {
+            return Ok(values.clone());
+        }
+        let noisy = values
+            .narrow(1, self.first, touched)?
+            .to_dtype(DType::F32)?
+            .add(&self.unit.affine(signed_sigma, 0.0)?)?
+            .to_dtype(values.dtype())?;
+        if touched == prompt_tokens {
+            return Ok(noisy);
+        }
+        let end = self.first + touched;
+        let before = values.narrow(1, 0, self.first)?;
+        let after = values.narrow(1, end, prompt_tokens - end)?;
+        Ok(Tensor::cat(&[&before, &noisy, &after], 1)?)
+    }
+}
+
+/// Length that the noise of each vector is proportional to, `[kv_heads, n]` row-major.
+fn lengths(values: &Tensor, norm: NoiseNorm) -> Result<Vec<f64>, CacheError> {
+    let (_, prompt_tokens, head_dim) = values.dims3()?;
+    let flat = values
+        .to_dtype(DType::F32)?
+        .flatten_all()?
+        .to_vec1::<f32>()?;
+    let squares: Vec<f64> = flat
+        .par_chunks(head_dim)
+        .with_min_len(ROWS_A_TASK)
+        .map(|vector| vector.iter().map(|&v| f64::from(v) * f64::from(v)).sum())
+        .collect();
+    let group = match norm {
+        NoiseNorm::Token => 1,
+        NoiseNorm::Head => prompt_tokens,
+        NoiseNorm::Layer => squares.len(),
+    };
+    Ok(squares
+        .chunks(group.max(1))
+        .flat_map(|group| {
+            let mean = group.iter().sum::<f64>() / group.len() as f64;
+            std::iter::repeat_n(mean.sqrt(), group.len())
+        })
+        .collect())
+}
+
+/// Fills one vector with normal numbers times `scale`, four channels a block of the generator.
+fn fill_normal(channels: &mut [f32], scale: f32, place: [u32; 2], key: [u32; 2]) {
+    for (block, four) in channels.chunks_mut(4).enumerate() {
+        let words = philox([block as u32, place[0], place[1], 0], key);
+        let (first, second) = (
+            box_muller(words[0], words[1]),
+            box_muller(words[2], words[3]),
+        );
+        let normals = [first.0, first.1, second.0, second.1];
+        for (channel, normal) in four.iter_mut().zip(normals) {
+            *channel = scale * normal;
+        }
+    }
+}
+
+/// Two independent standard normal numbers from two random words (Box and Muller, 1958).
+fn box_muller(radius_word: u32, angle_word: u32) -> (f32, f32) {
+    const STEP: f32 = 1.0 / 4_294_967_296.0;
+    // above 0, so that the logarithm is finite
+    let share = (radius_word as f32 + 0.5) * STEP;
+    let radius = libm::sqrtf(-2.0 * libm::logf(share));
+    let (sine, cosine) = libm::sincosf(std::f32::consts::TAU * (angle_word as f32 * STEP));
+    (radius * cosine, radius * sine)
+}
