@@ -77,3 +77,71 @@ fn window_mask(
         .collect();
     Tensor::from_vec(values, (window, prompt_tokens), device)
 }
+
+#[cfg(test)]
+mod tests {
+    use candle_core::Device;
+
+    use super::*;
+
+    fn layer(queries: &Tensor, keys: &Tensor) -> LayerState {
+        LayerState {
+            keys: keys.clone(),
+            values: keys.clone(),
+            window_queries: Some(queries.clone()),
+        }
+    }
+
+    #[test]
+    fn entropy_of_flat_and_of_known_attention() {
+        let (heads, kv_heads, n, d, window) = (4, 2, 10, 3, 3);
+        let device = Device::Cpu;
+        let zeros = Tensor::zeros((heads, window, d), DType::F32, &device).unwrap();
+        let keys: Vec<f32> = (0..kv_heads * n * d)
+            .map(|i| (i * 7 % 11) as f32 / 5.0)
+            .collect();
+        let keys = Tensor::from_vec(keys, (kv_heads, n, d), &device).unwrap();
+        // queries of zero attend evenly to the 8, 9 and 10 entries they may see
+        let flat = window_entropy(&layer(&zeros, &keys), window).unwrap();
+        let expected = (8f64.ln() + 9f64.ln() + 10f64.ln()) / 3.0;
+        assert!((flat - expected).abs() < 1e-6, "{flat} {expected}");
+
+        let queries: Vec<f32> = (0..heads * window * d)
+            .map(|i| (i * 5 % 13) as f32 / 4.0 - 1.0)
+            .collect();
+        let queries = Tensor::from_vec(queries, (heads, window, d), &device).unwrap();
+        let (q, k): (Vec<Vec<Vec<f32>>>, Vec<Vec<Vec<f32>>>) =
+            (queries.to_vec3().unwrap(), keys.to_vec3().unwrap());
+        // the last `used` queries
+        for used in [1, 2, 3] {
+            let mut expected = 0.0;
+            for head in 0..heads {
+                for query in window - used..window {
+                    let seen = n - window + query + 1;
+                    let logits: Vec<f64> = k[head / 2][..seen]
+                        .iter()
+                        .map(|key| {
+                            key.iter()
+                                .zip(&q[head][query])
+                                .map(|(a, b)| f64::from(a * b))
+                                .sum::<f64>()
+                                / (d as f64).sqrt()
+                        })
+                        .collect();
+                    let total: f64 = logits.iter().map(|logit| logit.exp()).sum();
+                    expected += logits
+                        .iter()
+                        .map(|logit| -(logit.exp() / total) * (logit - total.ln()))
+                        .sum::<f64>();
+                }
+            }
+            expected /= (heads * used) as f64;
+            let entropy = window_entropy(&layer(&queries, &keys), used).unwrap();
+            assert!((entropy - expected).abs() < 1e-5, "{entropy} {expected}");
+        }
+        assert!(matches!(
+            window_entropy(&layer(&queries, &keys), 5),
+            Err(CacheError::MissingQueries { have: 3, want: 5 })
+        ));
+    }
+}
