@@ -65,6 +65,36 @@ pub enum CacheError {
         /// Its weight.
         weight: f64,
     },
+    /// An allocator asked for a signal of the model's profile that is not there.
+    #[error(
+        "the signal `{name}` is absent: this model has no profile here\nhint: measure one with `ripplekv profile`"
+    )]
+    MissingSignal {
+        /// Its name.
+        name: String,
+    },
+    /// A signal of another number of layers.
+    #[error("profile has {have} layers, the model {want} (`{name}`)")]
+    SignalLayers {
+        /// Its name.
+        name: String,
+        /// Numbers in the signal.
+        have: usize,
+        /// L.
+        want: usize,
+    },
+    /// A number of a signal that cannot be used.
+    #[error("`{name}` of layer {layer} is {number}; must be {must}")]
+    SignalNumber {
+        /// Name of the signal.
+        name: String,
+        /// Layer.
+        layer: usize,
+        /// Its number.
+        number: f64,
+        /// What it must be.
+        must: &'static str,
+    },
     /// A scorer asked for something the prefill did not store.
     #[error("the snapshot holds {have} window queries but {want} are needed")]
     MissingQueries {

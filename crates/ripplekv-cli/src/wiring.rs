@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ripplekv_cache::{
-    ALLOCATORS, Budget, CacheError, METHODS, Method, MethodInfo, NUMERICS_VERSION, SCORERS,
-    method_params, parse_method,
+    ALLOCATORS, Budget, CacheError, METHODS, Method, MethodInfo, NUMERICS_VERSION, RippleMapping,
+    SCORERS, method_params, needed_signal, parse_method,
 };
 use ripplekv_engine::ModelLoader;
 use ripplekv_metrics::jieba::{SOURCE_FILES, Segmenter, Sources};
@@ -41,7 +41,11 @@ pub(crate) fn catalog() -> Catalog {
         total_entries: |text, n, layers, entry_bytes| {
             Budget::parse(text).map_or(0, |budget| budget.total_entries(n, layers, entry_bytes))
         },
-        ripple_weights: |signal, _| Ok(vec![1.0; signal.len()]),
+        ripple_weights: |signal, params| {
+            RippleMapping::from_params(params)
+                .and_then(|mapping| mapping.weights(signal))
+                .map_err(problem)
+        },
         numerics_version: NUMERICS_VERSION,
     }
 }
@@ -64,7 +68,7 @@ fn method_entry(info: &'static MethodInfo) -> MethodEntry {
             .collect(),
         parse: Arc::new(|given| parse_method(info.name, given).map_err(problem)),
         must_keep_tokens: Arc::new(|params| must_keep_tokens(info.name, params)),
-        needs_signal: Arc::new(|_| None),
+        needs_signal: Arc::new(|params| needed_signal(info.name, params)),
     }
 }
 

@@ -1,6 +1,14 @@
 //! Allocators: how the budget is split over the layers.
 
+mod from_file;
+mod layer_index;
+mod local_response;
+mod mapping;
 mod pyramid;
+mod random;
+mod ripple;
+#[cfg(test)]
+mod tests;
 mod uniform;
 
 use std::collections::BTreeMap;
@@ -9,6 +17,8 @@ use serde_json::{Map, Value};
 
 use crate::CacheError;
 use crate::params::ParamInfo;
+
+pub use mapping::{Center, RippleMapping};
 
 /// What an allocator may look at.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +38,7 @@ pub trait Allocator: Send + Sync {
     /// One positive weight a layer; budgets are proportional to them within the bounds of [`crate::distribute`].
     ///
     /// # Errors
-    /// When the allocator cannot serve this many layers.
+    /// When the allocator cannot serve this many layers, or a signal it reads is absent or not usable.
     fn weights(&self, context: &AllocationContext<'_>) -> Result<Vec<f64>, CacheError>;
 }
 
@@ -54,4 +64,12 @@ pub struct AllocatorInfo {
 }
 
 /// All allocators.
-pub const ALLOCATORS: &[AllocatorInfo] = &[uniform::INFO, pyramid::INFO];
+pub const ALLOCATORS: &[AllocatorInfo] = &[
+    uniform::INFO,
+    pyramid::INFO,
+    ripple::INFO,
+    local_response::INFO,
+    layer_index::INFO,
+    random::INFO,
+    from_file::INFO,
+];

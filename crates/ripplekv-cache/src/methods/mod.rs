@@ -3,6 +3,7 @@
 
 mod full;
 mod pyramidkv;
+mod ripplekv;
 mod snapkv;
 mod streaming_llm;
 
@@ -33,6 +34,7 @@ pub const METHODS: &[MethodInfo] = &[
     streaming_llm::INFO,
     snapkv::INFO,
     pyramidkv::INFO,
+    ripplekv::INFO,
 ];
 
 /// A method ready to run.
@@ -97,6 +99,13 @@ pub fn parse_method(name: &str, params: &Value) -> Result<Value, CacheError> {
         }
     }
     Ok(Value::Object(canonical))
+}
+
+/// Name of the profile signal that the allocator of a method with these parameters reads, if any.
+#[must_use]
+pub fn needed_signal(name: &str, params: &Value) -> Option<&'static str> {
+    let (_, allocator) = Parts::find(name, params).ok()?.pair?;
+    allocator.signal
 }
 
 impl Method {

@@ -1,11 +1,11 @@
 //! SnapKV: attention of the last window of queries, pooled over neighbours and averaged over the query group.
 //! Follows arXiv 2404.14469 with kvpress' SnapKVPress constants: window 64, average pooling of 5, mean over the group.
 
-use candle_core::{D, DType, Tensor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Scorer, ScorerInfo, Scores};
+use crate::attention::window_attention;
 use crate::params::{self, ParamDoc, out_of_range};
 use crate::{CacheError, LayerState, Needs};
 
@@ -84,7 +84,11 @@ impl Scorer for SnapKv {
     fn score(&self, layer: &LayerState) -> Result<Scores, CacheError> {
         let (kv_heads, prompt_tokens, _) = layer.keys.dims3()?;
         let window = self.window.min(prompt_tokens);
-        let votes = window_votes(layer, window)?;
+        // mean over the window: `[heads, n]`
+        let votes = window_attention(layer, window)?
+            .mean(1)?
+            .flatten_all()?
+            .to_vec1::<f32>()?;
         let group = votes.len() / (kv_heads * prompt_tokens).max(1);
         let prefix = prompt_tokens - window;
         let mut values = vec![0.0f32; kv_heads * prompt_tokens];
@@ -115,52 +119,4 @@ fn pool_into(row: &[f32], kernel: usize, sums: &mut [f32]) {
         let total: f32 = row[from..to].iter().sum();
         *sum += total / kernel as f32;
     }
-}
-
-/// Mean attention of the last `window` queries to every prompt entry, `[heads, n]` row-major, softmax in f32 over all n
-/// with the causal mask inside the window.
-fn window_votes(layer: &LayerState, window: usize) -> Result<Vec<f32>, CacheError> {
-    let (kv_heads, prompt_tokens, head_dim) = layer.keys.dims3()?;
-    let missing = |have| CacheError::MissingQueries { have, want: window };
-    let stored = layer.window_queries.as_ref().ok_or_else(|| missing(0))?;
-    let (heads, have, _) = stored.dims3()?;
-    if have < window {
-        return Err(missing(have));
-    }
-    let group = heads / kv_heads;
-    let queries = stored
-        .narrow(1, have - window, window)?
-        .to_dtype(DType::F32)?
-        .contiguous()?
-        .reshape((kv_heads, group * window, head_dim))?;
-    let keys = layer.keys.to_dtype(DType::F32)?;
-    let scale = 1.0 / (head_dim as f64).sqrt();
-    let logits = (queries.matmul(&keys.t()?)? * scale)?.reshape((heads, window, prompt_tokens))?;
-    let logits = logits.broadcast_add(&window_mask(window, prompt_tokens, logits.device())?)?;
-    let shifted = logits
-        .broadcast_sub(&logits.max_keepdim(D::Minus1)?)?
-        .exp()?;
-    let attention = shifted.broadcast_div(&shifted.sum_keepdim(D::Minus1)?)?;
-    Ok(attention.mean(1)?.flatten_all()?.to_vec1::<f32>()?)
-}
-
-/// 0 where the query of the window may look, minus infinity where the entry comes after it; `[window, n]`.
-fn window_mask(
-    window: usize,
-    prompt_tokens: usize,
-    device: &candle_core::Device,
-) -> candle_core::Result<Tensor> {
-    let first = prompt_tokens - window;
-    let values: Vec<f32> = (0..window)
-        .flat_map(|query| {
-            (0..prompt_tokens).map(move |entry| {
-                if entry <= first + query {
-                    0.0
-                } else {
-                    f32::NEG_INFINITY
-                }
-            })
-        })
-        .collect();
-    Tensor::from_vec(values, (window, prompt_tokens), device)
 }
