@@ -10,6 +10,7 @@ mod decode;
 mod forced;
 mod loader;
 mod prompt;
+mod sensitivity;
 mod tokenise;
 
 pub use compress::{KeptCell, kept_cell};

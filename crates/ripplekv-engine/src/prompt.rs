@@ -15,6 +15,7 @@ use ripplekv_tasks::Tokenise;
 use crate::compress::{KeptCell, ScoreCache, kept_cell_with};
 use crate::damage::damage;
 use crate::decode::{Continuation, decode_greedy};
+use crate::sensitivity::sensitivity;
 use crate::tokenise::ModelTokenizer;
 
 /// A loaded model that answers prompts.
@@ -208,10 +209,10 @@ impl Engine for ModelEngine {
 
     fn sensitivity(
         &mut self,
-        _request: &SensitivityRequest<'_>,
-        _on_layer: &mut dyn FnMut(usize),
+        request: &SensitivityRequest<'_>,
+        on_layer: &mut dyn FnMut(usize),
     ) -> Result<SensitivityOutput, EngineError> {
-        Err(EngineError::Spec("not built yet".to_owned()))
+        sensitivity(self.decoder.as_ref(), request, on_layer)
     }
 
     fn damage(

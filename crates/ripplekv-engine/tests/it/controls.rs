@@ -102,7 +102,7 @@ fn run(engine: &mut ModelEngine, ids: &[u32], cells: &[CellRequest<'_>]) -> Vec<
         max_new_tokens: 24,
         stop: &stop,
         short_prompts: ShortPrompts::Shrink,
-        signals: &Signals::new(),
+        signals: &tiny::signals(engine.identity().shape.layers),
     };
     let output = engine.evaluate(&request).unwrap();
     output.cells.into_iter().map(Result::unwrap).collect()

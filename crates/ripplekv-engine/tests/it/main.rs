@@ -13,5 +13,6 @@ mod longbench;
 mod longbench_texts;
 mod oracle;
 mod reference;
+mod ripple;
 mod smollm2;
 mod tiny;

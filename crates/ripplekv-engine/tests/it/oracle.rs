@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ripplekv_cache::{CompressedCache, KeptLayer, METHODS, Method, Needs, Snapshot};
 use ripplekv_engine::kept_cell;
 use ripplekv_model::{DecodeRow, Decoder, Weights};
-use ripplekv_runner::engine::{ShortPrompts, Signals};
+use ripplekv_runner::engine::ShortPrompts;
 use serde_json::Value;
 
 use crate::reference::{self, Visible};
@@ -99,7 +99,7 @@ fn every_method_decodes_as_masked_full_attention() {
                     Some(budget),
                     &prefill.snapshot,
                     ShortPrompts::Shrink,
-                    &Signals::new(),
+                    &tiny::signals(decoder.config().layers),
                 )
                 .unwrap();
                 let kept = cell.kept.as_ref().unwrap_or(&everything);

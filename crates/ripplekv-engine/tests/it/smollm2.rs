@@ -4,9 +4,11 @@ use ripplekv_cache::METHODS;
 use ripplekv_engine::ModelLoader;
 use ripplekv_model::home::Home;
 use ripplekv_runner::cell::{CellKey, ModelSource, ResolvedMethod, ResolvedModel};
-use ripplekv_runner::engine::{CellRequest, Engine, Loader, PromptRequest, ShortPrompts, Signals};
+use ripplekv_runner::engine::{CellRequest, Engine, Loader, PromptRequest, ShortPrompts};
 use ripplekv_tasks::StopRule;
 use serde_json::Value;
+
+use crate::tiny;
 
 fn model() -> ResolvedModel {
     ResolvedModel {
@@ -74,7 +76,7 @@ fn full_budgets_give_the_full_text_and_small_ones_are_exact() {
             max_new_tokens: 12,
             stop: &stop,
             short_prompts: ShortPrompts::Shrink,
-            signals: &Signals::new(),
+            signals: &tiny::signals(engine.identity().shape.layers),
         })
         .unwrap();
     let results: Vec<_> = output.cells.into_iter().map(Result::unwrap).collect();

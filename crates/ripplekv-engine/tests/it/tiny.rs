@@ -6,6 +6,7 @@ use candle_core::{DType, Device};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ripplekv_model::{Decoder, FolderWeights, load_decoder};
+use ripplekv_runner::engine::Signals;
 
 pub(crate) fn folder(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -27,4 +28,12 @@ pub(crate) fn ids(seed: u64, length: usize, vocabulary: usize) -> Vec<u32> {
     (0..length)
         .map(|_| random.random_range(0..vocabulary as u32))
         .collect()
+}
+
+/// Made-up numbers for every signal that an allocator reads.
+pub(crate) fn signals(layers: usize) -> Signals {
+    let rising: Vec<f64> = (0..layers).map(|layer| 1.0 + layer as f64).collect();
+    ["sensitivity", "local-response"]
+        .map(|name| (name.to_owned(), rising.clone()))
+        .into()
 }

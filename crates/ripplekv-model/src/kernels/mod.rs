@@ -1,10 +1,11 @@
-//! Small CPU kernels that candle lacks. Vectorised by the compiler under `pulp`'s run-time dispatch; no unsafe code.
+//! Small CPU kernels that candle lacks, in explicit SIMD under `pulp`'s run-time dispatch; unsafe code only in [`product`].
 
+mod attention;
 mod exponential;
 mod linear;
-mod softmax;
+mod product;
 mod swiglu;
 
+pub(crate) use attention::{Seen, attend};
 pub(crate) use linear::Linear;
-pub(crate) use softmax::CausalSoftmax;
 pub(crate) use swiglu::swiglu;

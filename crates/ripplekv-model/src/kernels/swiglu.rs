@@ -1,12 +1,13 @@
 //! SwiGLU's gate, `silu(gate) * up`, in one pass over memory.
 
 use candle_core::{CpuStorage, DType, InplaceOp2, Layout, Result, Tensor};
+use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::exponential::exp;
+use super::exponential::exp2;
 
 /// Values of one parallel piece.
-const PIECE: usize = 16 * 1024;
+const PIECE_VALUES: usize = 16 * 1024;
 
 /// `silu(gate) * up`; both `[rows, inner]`.
 pub(crate) fn swiglu(gate: Tensor, up: &Tensor) -> Result<Tensor> {
@@ -47,20 +48,44 @@ impl InplaceOp2 for SwiGlu {
             candle_core::bail!("swiglu needs contiguous f32 tensors")
         };
         gate[start..end]
-            .par_chunks_mut(PIECE)
-            .zip(up.par_chunks(PIECE))
+            .par_chunks_mut(PIECE_VALUES)
+            .zip(up.par_chunks(PIECE_VALUES))
             .for_each(|(gate, up)| {
-                pulp::Arch::new().dispatch(
-                    #[inline(always)]
-                    || {
-                        for (value, factor) in gate.iter_mut().zip(up) {
-                            *value = *value / (1.0 + exp(-*value)) * factor;
-                        }
-                    },
-                );
+                pulp::Arch::new().dispatch(Piece { gate, up });
             });
         Ok(())
     }
+}
+
+/// One parallel piece: `gate` becomes `silu(gate) * up`.
+struct Piece<'a> {
+    gate: &'a mut [f32],
+    up: &'a [f32],
+}
+
+impl WithSimd for Piece<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let (gate, gate_tail) = S::as_mut_simd_f32s(self.gate);
+        let (up, up_tail) = S::as_simd_f32s(self.up);
+        for (gate, up) in gate.iter_mut().zip(up) {
+            *gate = gated(simd, *gate, *up);
+        }
+        if !gate_tail.is_empty() {
+            let value = simd.partial_load_f32s(gate_tail);
+            let value = gated(simd, value, simd.partial_load_f32s(up_tail));
+            simd.partial_store_f32s(gate_tail, value);
+        }
+    }
+}
+
+#[inline(always)]
+fn gated<S: Simd>(simd: S, gate: S::f32s, up: S::f32s) -> S::f32s {
+    let negative = simd.mul_f32s(gate, simd.splat_f32s(-std::f32::consts::LOG2_E));
+    let below = simd.add_f32s(simd.splat_f32s(1.0), exp2(simd, negative));
+    simd.mul_f32s(simd.div_f32s(gate, below), up)
 }
 
 #[cfg(test)]

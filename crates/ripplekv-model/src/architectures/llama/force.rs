@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use super::Llama;
 use crate::ModelError;
 use crate::decoder::{Branch, Forced, ForcedBranch};
-use crate::kernels::CausalSoftmax;
+use crate::kernels::{Seen, attend};
 use ripplekv_cache::CompressedLayer;
 
 /// Where a forced token stands and what it sees.
@@ -127,35 +127,28 @@ impl Llama {
         place: Placement,
     ) -> candle_core::Result<Tensor> {
         let (heads, kv_heads) = (self.config.heads, self.config.kv_heads);
-        let head_dim = self.config.head_dim;
         let (tokens, _) = query.dims2()?;
         let queries = self
             .rope
-            .apply(&self.split_heads(&query, heads)?, place.first)?
-            .reshape((kv_heads, heads / kv_heads * tokens, head_dim))?;
+            .apply(&self.split_heads(&query, heads)?, place.first)?;
         let keys = self
             .rope
             .apply(&self.split_heads(&key, kv_heads)?, place.first)?;
         let values = self.split_heads(&value, kv_heads)?;
         let appended = tokens - place.reread;
-        let kept = cache.kept_tokens();
-        let with_own = |prompt: &Tensor, own: &Tensor| -> candle_core::Result<Tensor> {
-            if appended == 0 {
-                return Ok(prompt.clone());
-            }
-            Tensor::cat(&[prompt, &own.narrow(1, place.reread, appended)?], 1)
-        };
-        let softmax = CausalSoftmax {
-            scale: self.scale(),
-            tile: tokens,
-            visible: kept + 1 - place.reread,
-        };
-        let logits = queries.matmul(&with_own(&cache.keys, &keys)?.t()?)?;
-        let mixed = softmax
-            .apply(logits)?
-            .matmul(&with_own(&cache.values, &values)?)?
-            .reshape((heads, tokens, head_dim))?;
-        self.join_heads(&mixed)
+        let mut pieces = vec![Seen {
+            keys: cache.keys.clone(),
+            values: cache.values.clone(),
+            causal_from: None,
+        }];
+        if appended > 0 {
+            pieces.push(Seen {
+                keys: keys.narrow(1, place.reread, appended)?,
+                values: values.narrow(1, place.reread, appended)?,
+                causal_from: Some(1 - place.reread),
+            });
+        }
+        attend(&queries, &pieces, self.scale())
     }
 }
 

@@ -10,7 +10,7 @@ use ripplekv_cache::{LayerState, Snapshot};
 use crate::decoder::{
     ArchitectureInfo, Branch, DecodeRow, Decoder, Forced, Prefill, PrefillOptions,
 };
-use crate::kernels::{CausalSoftmax, Linear, swiglu};
+use crate::kernels::{Linear, Seen, attend, swiglu};
 use crate::rope::Rope;
 use crate::{ModelConfig, ModelError, Weights};
 
@@ -20,8 +20,6 @@ pub(super) const INFO: ArchitectureInfo = ArchitectureInfo {
     load: |weights, dtype, device| Ok(Box::new(Llama::load(weights, dtype, device)?)),
 };
 
-/// Positions of one attention tile; with the query group stacked, a product of a few hundred rows.
-const QUERY_TILE: usize = 128;
 /// Rows of one feed-forward block.
 const ROW_BLOCK: usize = 512;
 /// Positions behind the context length that generation may reach.
@@ -114,16 +112,7 @@ impl Llama {
             .contiguous()
     }
 
-    /// `[heads, seq, head_dim]` to `[seq, heads * head_dim]`.
-    fn join_heads(&self, states: &Tensor) -> candle_core::Result<Tensor> {
-        let (heads, seq, head_dim) = states.dims3()?;
-        states
-            .transpose(0, 1)?
-            .contiguous()?
-            .reshape((seq, heads * head_dim))
-    }
-
-    /// Causal attention of the queries at `first..first + seq` over the keys of `0..first + seq`, tile by tile.
+    /// Causal attention of the queries at `first..first + seq` over the keys of `0..first + seq`.
     /// `queries`: `[heads, seq, head_dim]`; returns `[seq, heads * head_dim]`.
     fn attention(
         &self,
@@ -131,31 +120,12 @@ impl Llama {
         first: usize,
         layer: &LayerState,
     ) -> candle_core::Result<Tensor> {
-        let (heads, seq, head_dim) = queries.dims3()?;
-        let kv_heads = self.config.kv_heads;
-        let mut tiles = Vec::with_capacity(seq.div_ceil(QUERY_TILE));
-        for start in (0..seq).step_by(QUERY_TILE) {
-            let tile = QUERY_TILE.min(seq - start);
-            let seen = first + start + tile;
-            let stacked = queries.narrow(1, start, tile)?.contiguous()?.reshape((
-                kv_heads,
-                heads / kv_heads * tile,
-                head_dim,
-            ))?;
-            let keys = layer.keys.narrow(1, 0, seen)?;
-            let values = layer.values.narrow(1, 0, seen)?;
-            let softmax = CausalSoftmax {
-                scale: self.scale(),
-                tile,
-                visible: first + start + 1,
-            };
-            let attention = softmax.apply(stacked.matmul(&keys.t()?)?)?;
-            let mixed = attention
-                .matmul(&values)?
-                .reshape((heads, tile, head_dim))?;
-            tiles.push(self.join_heads(&mixed)?);
-        }
-        Tensor::cat(&tiles, 0)
+        let pieces = [Seen {
+            keys: layer.keys.clone(),
+            values: layer.values.clone(),
+            causal_from: Some(first + 1),
+        }];
+        attend(queries, &pieces, self.scale())
     }
 
     /// The feed-forward part with its residual, in row blocks; `[seq, hidden]`.
@@ -218,10 +188,14 @@ impl Llama {
             .rope
             .apply(&self.split_heads(&key, kv_heads)?, position)?;
         let values = self.split_heads(&value, kv_heads)?;
-        let parts = row.extend_layer(layer, &keys, &values)?;
-        let stacked = queries.reshape((kv_heads, heads / kv_heads, self.config.head_dim))?;
-        self.attend_parts(&stacked, &parts)?
-            .reshape((1, heads * self.config.head_dim))
+        let pieces = row
+            .extend_layer(layer, &keys, &values)?
+            .map(|(keys, values)| Seen {
+                keys,
+                values,
+                causal_from: None,
+            });
+        attend(&queries, &pieces, self.scale())
     }
 
     /// One token for every row; `[rows, vocab]`. Everything but attention runs over all rows at once, with kernels
@@ -254,41 +228,6 @@ impl Llama {
             row.advance();
         }
         Ok(self.row_logits(&states)?)
-    }
-
-    /// Attention of `[kv_heads, group, head_dim]` over entries that lie in several pieces; all are visible.
-    fn attend_parts(
-        &self,
-        queries: &Tensor,
-        parts: &[(Tensor, Tensor)],
-    ) -> candle_core::Result<Tensor> {
-        let present = || parts.iter().filter(|(keys, _)| keys.dims()[1] > 0);
-        let logits = present()
-            .map(|(keys, _)| queries.matmul(&keys.t()?))
-            .collect::<candle_core::Result<Vec<_>>>()?;
-        let logits = Tensor::cat(&logits, 2)?;
-        let entries = logits.dims()[2];
-        let softmax = CausalSoftmax {
-            scale: self.scale(),
-            tile: 1,
-            visible: entries,
-        };
-        let attention = softmax.apply(logits)?;
-        let mut offset = 0;
-        let mut mixed: Option<Tensor> = None;
-        for (_, values) in present() {
-            let length = values.dims()[1];
-            let part = attention
-                .narrow(2, offset, length)?
-                .contiguous()?
-                .matmul(values)?;
-            offset += length;
-            mixed = Some(match mixed {
-                None => part,
-                Some(sum) => (sum + part)?,
-            });
-        }
-        mixed.ok_or_else(|| candle_core::Error::Msg("attention over no entry".to_owned()))
     }
 }
 

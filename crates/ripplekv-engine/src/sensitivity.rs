@@ -1,0 +1,290 @@
+//! RippleKV's sensitivity of one prompt: noise on the values of one layer at a time, and how far the final distribution
+//! of the full model's own answer moves (design.md 5; arXiv 2608.08684).
+
+use std::sync::Arc;
+
+use candle_core::Tensor;
+use ripplekv_cache::{
+    CacheError, CompressedCache, CompressedLayer, Needs, Noise, NoiseKey, NoiseNorm,
+    NoisePositions, Snapshot, window_entropy,
+};
+use ripplekv_model::{Branch, Decoder, Prefill, PrefillOptions};
+use ripplekv_runner::engine as contract;
+use ripplekv_runner::engine::{
+    EngineError, FirstToken, Injection, SensitivityOutput, SensitivityRequest,
+};
+
+use crate::decode::decode_greedy;
+use crate::forced::{ForcedAnswer, LEAST_POSITIONS, LogProbabilities, prompt_error, with_layer};
+
+/// Queries whose attention entropy is a signal, as in the snapkv scorer.
+const ENTROPY_WINDOW: usize = 64;
+
+/// Signs of the two draws of an antithetic pair.
+const SIGNS: [f64; 2] = [1.0, -1.0];
+
+pub(crate) fn sensitivity(
+    decoder: &dyn Decoder,
+    request: &SensitivityRequest<'_>,
+    on_layer: &mut dyn FnMut(usize),
+) -> Result<SensitivityOutput, EngineError> {
+    check(request)?;
+    let options = PrefillOptions {
+        needs: Needs {
+            window_queries: ENTROPY_WINDOW,
+        },
+        hidden_change: true,
+        edit_values: None,
+    };
+    let prefill = decoder
+        .prefill_with(request.ids, options, &mut |_, _| ())
+        .map_err(prompt_error)?;
+    let full = Arc::new(CompressedCache::full(&prefill.snapshot));
+    let answer_ids = decode_greedy(
+        decoder,
+        &[Arc::clone(&full)],
+        &prefill.logits,
+        request.stop,
+        request.answer_tokens,
+    )
+    .map_err(prompt_error)?
+    .remove(0)
+    .ids;
+    let probe = Probe {
+        decoder,
+        request,
+        prefill: &prefill,
+        full,
+        answer: ForcedAnswer {
+            last_prompt_token: request.ids.last().copied().unwrap_or_default(),
+            answer: &answer_ids,
+            first_token: request.first_token,
+        },
+    };
+    let positions = match request.inject {
+        Injection::Cache => probe.answer.targets().len(),
+        // the perturbed prefill gives a first token of its own
+        Injection::Prefill => answer_ids.len(),
+    };
+    let mut output = SensitivityOutput {
+        positions,
+        kl: Vec::new(),
+        local_response: Vec::new(),
+        all_layers_kl: Vec::new(),
+        window_entropy: Vec::new(),
+        hidden_change: prefill.hidden_change.clone(),
+        answer_ids: answer_ids.clone(),
+    };
+    if positions < LEAST_POSITIONS {
+        output.hidden_change.clear();
+        return Ok(output);
+    }
+    for layer in &prefill.snapshot.layers {
+        let entropy = window_entropy(layer, ENTROPY_WINDOW.min(request.ids.len()));
+        output.window_entropy.push(entropy.map_err(prompt_error)?);
+    }
+    for &sigma in request.sigmas {
+        let measured = match request.inject {
+            Injection::Cache => probe.in_cache(sigma, on_layer)?,
+            Injection::Prefill => probe.in_prefill(sigma, on_layer)?,
+        };
+        output.kl.push(measured.kl);
+        output.local_response.push(measured.local_response);
+        output.all_layers_kl.push(measured.all_layers_kl);
+    }
+    Ok(output)
+}
+
+fn check(request: &SensitivityRequest<'_>) -> Result<(), EngineError> {
+    let wrong = |text: String| Err(EngineError::Spec(text));
+    if request.draws == 0 || !request.draws.is_multiple_of(2) {
+        return wrong(format!(
+            "profile.draws: must be even and at least 2, not {}",
+            request.draws
+        ));
+    }
+    match request
+        .sigmas
+        .iter()
+        .find(|sigma| !(sigma.is_finite() && **sigma >= 0.0))
+    {
+        Some(sigma) => wrong(format!("profile.sigma: must be positive, not {sigma}")),
+        None => Ok(()),
+    }
+}
+
+/// One noise scale.
+struct Measured {
+    kl: Vec<f64>,
+    local_response: Vec<f64>,
+    all_layers_kl: f64,
+}
+
+struct Probe<'a> {
+    decoder: &'a dyn Decoder,
+    request: &'a SensitivityRequest<'a>,
+    prefill: &'a Prefill,
+    full: Arc<CompressedCache>,
+    answer: ForcedAnswer<'a>,
+}
+
+impl Probe<'_> {
+    fn snapshot(&self) -> &Snapshot {
+        &self.prefill.snapshot
+    }
+
+    fn layers(&self) -> usize {
+        self.snapshot().layers.len()
+    }
+
+    fn reference(&self) -> Branch {
+        Branch {
+            cache: Arc::clone(&self.full),
+            from_layer: 0,
+        }
+    }
+
+    /// Noise of one antithetic pair for the values of a layer.
+    fn noise(&self, layer: usize, pair: usize, values: &Tensor) -> Result<Noise, CacheError> {
+        let norm = match self.request.norm {
+            contract::NoiseNorm::Token => NoiseNorm::Token,
+            contract::NoiseNorm::Head => NoiseNorm::Head,
+            contract::NoiseNorm::Layer => NoiseNorm::Layer,
+        };
+        let positions = match self.request.positions {
+            contract::NoisePositions::All => NoisePositions::All,
+            contract::NoisePositions::Evictable => NoisePositions::Evictable,
+        };
+        let key = NoiseKey {
+            seed: self.request.seed,
+            sample: self.request.sample,
+            layer,
+            pair,
+        };
+        Noise::draw(&key, values, norm, positions)
+    }
+
+    /// Noise in the finished cache: all layers and draws as branches of one teacher-forced pass.
+    fn in_cache(
+        &self,
+        sigma: f64,
+        on_layer: &mut dyn FnMut(usize),
+    ) -> Result<Measured, EngineError> {
+        let draws = self.request.draws;
+        let mut branches = vec![self.reference()];
+        let mut everywhere = vec![self.full.as_ref().clone(); draws];
+        for (layer, state) in self.snapshot().layers.iter().enumerate() {
+            for (pair, everywhere) in everywhere.chunks_mut(2).enumerate() {
+                let noise = self
+                    .noise(layer, pair, &state.values)
+                    .map_err(prompt_error)?;
+                for (everywhere, sign) in everywhere.iter_mut().zip(SIGNS) {
+                    let changed = CompressedLayer {
+                        keys: state.keys.clone(),
+                        values: noise
+                            .perturbed(&state.values, sign * sigma)
+                            .map_err(prompt_error)?,
+                    };
+                    everywhere.layers[layer] = changed.clone();
+                    branches.push(Branch {
+                        cache: with_layer(&self.full, layer, changed),
+                        from_layer: layer,
+                    });
+                }
+            }
+        }
+        branches.extend(everywhere.into_iter().map(|cache| Branch {
+            cache: Arc::new(cache),
+            from_layer: 0,
+        }));
+        let positions = self.answer.targets().len();
+        let results =
+            self.answer
+                .run(self.decoder, &branches, on_layer, |reference, rows, _| {
+                    reference.mean_kl(rows, positions)
+                })?;
+        let (singles, all) = results[1..].split_at(self.layers() * draws);
+        let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / draws as f64;
+        Ok(Measured {
+            kl: singles
+                .chunks(draws)
+                .map(|draws| mean(&mut draws.iter().map(|(kl, _)| *kl)))
+                .collect(),
+            local_response: singles
+                .chunks(draws)
+                .map(|draws| mean(&mut draws.iter().map(|(_, local)| local.unwrap_or_default())))
+                .collect(),
+            all_layers_kl: mean(&mut all.iter().map(|(kl, _)| *kl)),
+        })
+    }
+
+    /// Noise during the prefill: one whole prefill a layer and draw.
+    fn in_prefill(
+        &self,
+        sigma: f64,
+        on_layer: &mut dyn FnMut(usize),
+    ) -> Result<Measured, EngineError> {
+        let mut measured = Measured {
+            kl: Vec::new(),
+            local_response: Vec::new(),
+            all_layers_kl: 0.0,
+        };
+        for layer in 0..self.layers() {
+            let (kl, local) = self.prefilled(sigma, Some(layer))?;
+            measured.kl.push(kl);
+            measured.local_response.push(local);
+            on_layer(layer + 1);
+        }
+        measured.all_layers_kl = self.prefilled(sigma, None)?.0;
+        Ok(measured)
+    }
+
+    /// Mean KL and local error over draws with noise in one layer, or in all.
+    fn prefilled(&self, sigma: f64, only: Option<usize>) -> Result<(f64, f64), EngineError> {
+        let draws = self.request.draws;
+        let (mut kl, mut local) = (0.0, 0.0);
+        for draw in 0..draws {
+            let edit = |layer: usize, values: Tensor| {
+                if only.is_some_and(|only| only != layer) {
+                    return Ok(values);
+                }
+                self.noise(layer, draw / 2, &values)
+                    .and_then(|noise| noise.perturbed(&values, SIGNS[draw % 2] * sigma))
+                    .map_err(|error| candle_core::Error::Msg(error.to_string()))
+            };
+            let options = PrefillOptions {
+                // the same work as the reference's prefill, so that equal values give equal bits
+                hidden_change: true,
+                edit_values: Some(&edit),
+                ..PrefillOptions::default()
+            };
+            let changed = self
+                .decoder
+                .prefill_with(self.request.ids, options, &mut |_, _| ())
+                .map_err(prompt_error)?;
+            let branches = [
+                self.reference(),
+                Branch {
+                    cache: Arc::new(CompressedCache::full(&changed.snapshot)),
+                    from_layer: only.unwrap_or(0),
+                },
+            ];
+            let answer = ForcedAnswer {
+                first_token: FirstToken::Skip,
+                ..self.answer
+            };
+            let rest = answer.targets().len();
+            let first = LogProbabilities::of_logits(&self.prefill.logits)?
+                .mean_kl(&LogProbabilities::of_logits(&changed.logits)?, 1)?;
+            let results = answer.run(
+                self.decoder,
+                &branches,
+                &mut |_| (),
+                |reference, rows, _| reference.mean_kl(rows, rest),
+            )?;
+            kl += (first + results[1].0 * rest as f64) / (rest + 1) as f64;
+            local += results[1].1.unwrap_or_default();
+        }
+        Ok((kl / draws as f64, local / draws as f64))
+    }
+}

@@ -1,0 +1,243 @@
+//! The controls of design.md 5 for sensitivity and damage, on the tiny model and on SmolLM2-135M.
+
+use ripplekv_runner::cell::ResolvedMethod;
+use ripplekv_runner::engine::{
+    Allocation, DamageOutput, DamageRequest, Engine, EngineError, FirstToken, Injection, NoiseNorm,
+    NoisePositions, SensitivityOutput, SensitivityRequest, ShortPrompts,
+};
+use ripplekv_tasks::StopRule;
+use serde_json::json;
+
+use crate::{controls, smollm2, tiny};
+
+fn never() -> StopRule {
+    StopRule {
+        end_tokens: Vec::new(),
+        newline: None,
+        min_new_tokens: 0,
+    }
+}
+
+fn sensitivity<'a>(
+    ids: &'a [u32],
+    stop: &'a StopRule,
+    sigmas: &'a [f64],
+) -> SensitivityRequest<'a> {
+    SensitivityRequest {
+        ids,
+        sample: "a sample",
+        seed: 0,
+        answer_tokens: 8,
+        stop,
+        sigmas,
+        draws: 2,
+        norm: NoiseNorm::Token,
+        positions: NoisePositions::All,
+        inject: Injection::Cache,
+        first_token: FirstToken::Skip,
+    }
+}
+
+fn snapkv(window: usize) -> ResolvedMethod {
+    ResolvedMethod {
+        name: "snapkv".to_owned(),
+        label: "snapkv".to_owned(),
+        params: json!({ "window": window }),
+    }
+}
+
+fn damage<'a>(
+    ids: &'a [u32],
+    stop: &'a StopRule,
+    method: &'a ResolvedMethod,
+    budgets: &'a [&'a str],
+    allocations: &'a [Allocation<'a>],
+) -> DamageRequest<'a> {
+    DamageRequest {
+        ids,
+        answer_tokens: 8,
+        max_new_tokens: 12,
+        stop,
+        method,
+        budgets,
+        single_layers: true,
+        leave_in: true,
+        reference_ids: &ids[..5],
+        outputs: true,
+        allocations,
+        first_token: FirstToken::Skip,
+        short_prompts: ShortPrompts::Shrink,
+    }
+}
+
+fn measured(engine: &mut dyn Engine, request: &SensitivityRequest<'_>) -> SensitivityOutput {
+    let mut layers = Vec::new();
+    let output = engine
+        .sensitivity(request, &mut |layer| layers.push(layer))
+        .unwrap();
+    assert_eq!(layers.last(), Some(&engine.identity().shape.layers));
+    output
+}
+
+fn damaged(engine: &mut dyn Engine, request: &DamageRequest<'_>) -> DamageOutput {
+    engine.damage(request, &mut |_| ()).unwrap()
+}
+
+/// Options, and how many of 8 answer positions they average.
+type Variant = (Injection, FirstToken, usize);
+
+const IN_CACHE: Variant = (Injection::Cache, FirstToken::Skip, 7);
+const REREAD: Variant = (Injection::Cache, FirstToken::Reread, 8);
+const IN_PREFILL: Variant = (Injection::Prefill, FirstToken::Skip, 8);
+
+/// What must hold on any model; `ids` is a prompt long enough for a 10% budget.
+fn controls_of_sensitivity(engine: &mut dyn Engine, ids: &[u32], variants: &[Variant]) {
+    let stop = never();
+    let layers = engine.identity().shape.layers;
+    for &(inject, first_token, positions) in variants {
+        let request = SensitivityRequest {
+            inject,
+            first_token,
+            ..sensitivity(ids, &stop, &[0.0, 0.1])
+        };
+        let output = measured(engine, &request);
+        assert_eq!(output.positions, positions);
+        // zero noise is no noise
+        assert_eq!(output.kl[0], vec![0.0; layers]);
+        assert_eq!(output.local_response[0], vec![0.0; layers]);
+        assert_eq!(output.all_layers_kl[0], 0.0);
+        // noise is felt, and more so everywhere at once than in the median layer
+        assert!(
+            output.kl[1].iter().all(|kl| *kl > 0.0),
+            "{:?}",
+            output.kl[1]
+        );
+        let mut sorted = output.kl[1].clone();
+        sorted.sort_by(f64::total_cmp);
+        assert!(output.all_layers_kl[1] > sorted[layers / 2]);
+        assert_eq!(output.window_entropy.len(), layers);
+        assert_eq!(output.hidden_change.len(), layers);
+        // the same again, to the bit
+        assert_eq!(measured(engine, &request), output);
+    }
+}
+
+fn controls_of_damage(engine: &mut dyn Engine, ids: &[u32], window: usize) {
+    let stop = never();
+    let layers = engine.identity().shape.layers;
+    let method = snapkv(window);
+    let uniform = vec![1.0; layers];
+    let mut rising: Vec<f64> = (1..=layers).map(|layer| layer as f64).collect();
+    let allocations = [
+        Allocation {
+            name: "uniform",
+            weights: &uniform,
+        },
+        Allocation {
+            name: "rising",
+            weights: &rising.clone(),
+        },
+    ];
+    for first_token in [FirstToken::Skip, FirstToken::Reread] {
+        let request = DamageRequest {
+            first_token,
+            ..damage(ids, &stop, &method, &["100%", "10%"], &allocations)
+        };
+        let output = damaged(engine, &request);
+        let (all, tenth) = (&output.budgets[0], &output.budgets[1]);
+        // a full budget changes nothing, to the bit
+        assert_eq!(all.kl, vec![0.0; layers]);
+        assert_eq!(all.leave_in_kl, vec![0.0; layers]);
+        assert_eq!(all.reference_nll_change, vec![0.0; layers]);
+        assert_eq!(all.joint_kl, [0.0, 0.0]);
+        assert!(all.outputs.iter().all(Option::is_none));
+        // a tenth does, and both allocations spend exactly the same
+        assert!(tenth.kl.iter().any(|kl| *kl > 0.0));
+        let total = (ids.len() * layers + 5) / 10;
+        for kept in tenth.joint_layer_tokens.iter().chain([&tenth.layer_tokens]) {
+            assert_eq!(kept.iter().sum::<u32>() as usize, total);
+        }
+        assert_ne!(tenth.joint_layer_tokens[0], tenth.joint_layer_tokens[1]);
+        assert_ne!(tenth.joint_kl[0], tenth.joint_kl[1]);
+        assert_eq!(damaged(engine, &request), output);
+    }
+    rising.pop();
+    let short = [Allocation {
+        name: "short",
+        weights: &rising,
+    }];
+    let request = damage(ids, &stop, &method, &["10%"], &short);
+    let error = engine
+        .damage(&request, &mut |_| ())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("weights"), "{error}");
+}
+
+#[test]
+fn sensitivity_controls_hold_on_the_tiny_model() {
+    let mut engine = controls::engine();
+    let ids = tiny::ids(1, 150, engine.identity().shape.vocab_size);
+    controls_of_sensitivity(&mut engine, &ids, &[IN_CACHE, REREAD, IN_PREFILL]);
+}
+
+#[test]
+fn damage_controls_hold_on_the_tiny_model() {
+    let mut engine = controls::engine();
+    let ids = tiny::ids(1, 150, engine.identity().shape.vocab_size);
+    controls_of_damage(&mut engine, &ids, 4);
+}
+
+#[test]
+fn controls_hold_on_smollm2() {
+    let mut engine = smollm2::engine();
+    let ids = smollm2::prompt(engine.as_ref());
+    let ids = &ids[..300];
+    controls_of_sensitivity(engine.as_mut(), ids, &[IN_CACHE, REREAD]);
+    // a prefill for each layer and draw: a short prompt
+    controls_of_sensitivity(engine.as_mut(), &ids[..24], &[IN_PREFILL]);
+    controls_of_damage(engine.as_mut(), ids, 16);
+    let stop = never();
+    let output = measured(engine.as_mut(), &sensitivity(ids, &stop, &[0.1, 1.0]));
+    // noise as large as the values everywhere wrecks the answer
+    assert!(output.all_layers_kl[1] > 1.0, "{}", output.all_layers_kl[1]);
+    // small noise is felt about quadratically
+    let smaller = measured(engine.as_mut(), &sensitivity(ids, &stop, &[0.01, 0.03]));
+    let mut slopes: Vec<f64> = smaller.kl[0]
+        .iter()
+        .zip(&smaller.kl[1])
+        .map(|(small, large)| (large / small).ln() / 3f64.ln())
+        .collect();
+    slopes.sort_by(f64::total_cmp);
+    let median = slopes[slopes.len() / 2];
+    assert!((1.7..2.3).contains(&median), "{median}");
+}
+
+#[test]
+fn what_cannot_be_measured_is_said() {
+    let mut engine = controls::engine();
+    let ids = tiny::ids(1, 60, engine.identity().shape.vocab_size);
+    let stop = never();
+    for (request, field) in [
+        (
+            SensitivityRequest {
+                draws: 3,
+                ..sensitivity(&ids, &stop, &[0.1])
+            },
+            "profile.draws",
+        ),
+        (sensitivity(&ids, &stop, &[-0.1]), "profile.sigma"),
+        (sensitivity(&ids, &stop, &[f64::NAN]), "profile.sigma"),
+    ] {
+        let error = engine.sensitivity(&request, &mut |_| ()).unwrap_err();
+        assert!(matches!(error, EngineError::Spec(_)));
+        assert!(error.to_string().contains(field), "{error}");
+    }
+    // an answer of one token leaves nothing to average
+    let request = SensitivityRequest {
+        answer_tokens: 1,
+        ..sensitivity(&ids, &stop, &[0.1])
+    };
+    let output = engine.sensitivity(&request, &mut |_| ()).unwrap();
+    assert!(output.positions < 2 && output.kl.is_empty());
+}
