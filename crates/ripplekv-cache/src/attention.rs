@@ -110,19 +110,19 @@ mod tests {
             .map(|i| (i * 5 % 13) as f32 / 4.0 - 1.0)
             .collect();
         let queries = Tensor::from_vec(queries, (heads, window, d), &device).unwrap();
-        let (q, k): (Vec<Vec<Vec<f32>>>, Vec<Vec<Vec<f32>>>) =
-            (queries.to_vec3().unwrap(), keys.to_vec3().unwrap());
+        let rows = |tensor: &Tensor| tensor.to_vec3::<f32>().unwrap();
+        let (q, k) = (rows(&queries), rows(&keys));
         // the last `used` queries
         for used in [1, 2, 3] {
             let mut expected = 0.0;
             for head in 0..heads {
-                for query in window - used..window {
+                for (query, row) in q[head].iter().enumerate().skip(window - used) {
                     let seen = n - window + query + 1;
                     let logits: Vec<f64> = k[head / 2][..seen]
                         .iter()
                         .map(|key| {
                             key.iter()
-                                .zip(&q[head][query])
+                                .zip(row)
                                 .map(|(a, b)| f64::from(a * b))
                                 .sum::<f64>()
                                 / (d as f64).sqrt()

@@ -12,7 +12,8 @@ use crate::params::{self, ParamDoc, out_of_range};
 const DOCS: &[ParamDoc] = &[
     (
         "file",
-        "JSON file with one number a layer: a list, or a mapping whose key `signal` holds the list; required",
+        "JSON file with one number a layer, from the working folder: a list, or a mapping whose key `signal` holds the \
+         list; required",
     ),
     (
         "signal",

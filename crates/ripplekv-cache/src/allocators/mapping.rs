@@ -195,6 +195,7 @@ impl MappingParams {
         let parsed: Self = params::read(given, DOCS)?;
         let r = match parsed.r {
             Ratio::Number(number) => number,
+            // an open r does not keep gamma from being checked
             Ratio::Calibrate => 1.0,
         };
         RippleMapping::new(r, parsed.gamma, parsed.center)?;

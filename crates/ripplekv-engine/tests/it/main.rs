@@ -6,6 +6,7 @@
     reason = "helpers of tests; a skipped test says so"
 )]
 
+mod calibration;
 mod controls;
 mod forced;
 mod kvpress;

@@ -89,7 +89,7 @@ impl PackKind {
         match self {
             PackKind::Quickstart => (1_650.0, 2_400.0),
             PackKind::Study => (1_650.0, 7_300.0),
-            PackKind::Calibration => (1_700.0, 2_700.0),
+            PackKind::Calibration => (1_650.0, 2_500.0),
         }
     }
 }
@@ -155,7 +155,7 @@ const GENERATORS: &[Generator] = &[
     Generator {
         task: "order_table",
         make: order_table::make,
-        tokens_per_word: 1.40,
+        tokens_per_word: 1.45,
     },
 ];
 

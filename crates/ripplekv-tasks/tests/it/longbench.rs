@@ -6,12 +6,16 @@ use std::path::PathBuf;
 use ripplekv_tasks::testing::WordTokenizer;
 use ripplekv_tasks::{Pack, PromptOptions, TASKS, prepare, render};
 
-fn shared() -> Option<Pack> {
-    let dir = PathBuf::from(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/longbench"
-    ));
-    if !dir.is_dir() {
+/// The records, or `None` with a message. Where `RIPPLEKV_SHARED` names a folder, its absence is a
+/// failure; without it, nobody outside the project could have them.
+pub(crate) fn shared() -> Option<Pack> {
+    let stated = std::env::var_os("RIPPLEKV_SHARED").filter(|folder| !folder.is_empty());
+    let dir = match &stated {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
+    }
+    .join("longbench");
+    if stated.is_none() && !dir.is_dir() {
         println!("skipped: no shared LongBench records beside the project");
         return None;
     }

@@ -6,6 +6,7 @@
 )]
 
 mod bad_packs;
+mod calibration;
 mod generated;
 mod longbench;
 mod properties;
