@@ -13,11 +13,14 @@ struct Statistics {
     ranks: Vec<(Vec<f64>, Vec<f64>)>,
     correlations: Vec<Correlation>,
     divergences: Vec<Divergence>,
-    quantiles: Vec<(Vec<f64>, Vec<(f64, f64)>)>,
+    quantiles: Vec<(Vec<f64>, Vec<Quantile>)>,
     shifts: Vec<(Vec<f64>, Vec<f64>, f64)>,
     allocations: Vec<(Vec<f64>, f64, f64)>,
     detectable: Vec<(Vec<f64>, f64)>,
 }
+
+/// q and its quantile.
+type Quantile = (f64, f64);
 
 #[derive(Deserialize)]
 struct Correlation {
