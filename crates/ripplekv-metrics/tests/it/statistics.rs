@@ -114,11 +114,11 @@ fn the_predicted_ratio_is_the_minimum_that_scipy_finds() {
         expected
             .allocations
             .iter()
-            .all(|(_, _, least)| *least < 0.95)
+            .any(|(_, _, least)| *least < 0.5)
     );
     for (damage, exponent, least) in &expected.allocations {
         let ratio = predicted_allocation_ratio(damage, *exponent).unwrap();
-        assert!((ratio - least).abs() < 1e-7, "{ratio} {least}");
+        assert!((ratio - least).abs() < 1e-9, "{ratio} {least}");
     }
 }
 
