@@ -10,14 +10,13 @@ fn every_calibration_prompt_is_of_the_promised_length() {
     let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../datasets/calibration");
     let pack = Pack::open(dir).unwrap();
     let (loader, model) = model();
-    let engine = loader.load(&model).unwrap();
-    let tokenizer = engine.tokenizer();
+    let tokenizer = loader.tokenizer(&model).unwrap();
     let options = PromptOptions::official(official_max_context(8_192));
     let mut prompts = 0;
     for task in pack.tasks() {
         let template = pack.template(task).unwrap();
         for record in pack.load(task).unwrap() {
-            let prompt = prepare(task, template, &record, &*tokenizer, &options).unwrap();
+            let prompt = prepare(task, template, &record, tokenizer.as_ref(), &options).unwrap();
             assert!(!prompt.truncated, "{task} {}", record.id);
             assert_eq!(prompt.chat_applied, task.chat_template, "{task}");
             let tokens = prompt.ids.len();

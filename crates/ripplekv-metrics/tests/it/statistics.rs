@@ -13,11 +13,14 @@ struct Statistics {
     ranks: Vec<(Vec<f64>, Vec<f64>)>,
     correlations: Vec<Correlation>,
     divergences: Vec<Divergence>,
-    quantiles: Vec<(Vec<f64>, Vec<(f64, f64)>)>,
+    quantiles: Vec<(Vec<f64>, Vec<Quantile>)>,
     shifts: Vec<(Vec<f64>, Vec<f64>, f64)>,
     allocations: Vec<(Vec<f64>, f64, f64)>,
     detectable: Vec<(Vec<f64>, f64)>,
 }
+
+/// q and its quantile.
+type Quantile = (f64, f64);
 
 #[derive(Deserialize)]
 struct Correlation {
@@ -111,11 +114,11 @@ fn the_predicted_ratio_is_the_minimum_that_scipy_finds() {
         expected
             .allocations
             .iter()
-            .all(|(_, _, least)| *least < 0.95)
+            .any(|(_, _, least)| *least < 0.5)
     );
     for (damage, exponent, least) in &expected.allocations {
         let ratio = predicted_allocation_ratio(damage, *exponent).unwrap();
-        assert!((ratio - least).abs() < 1e-7, "{ratio} {least}");
+        assert!((ratio - least).abs() < 1e-9, "{ratio} {least}");
     }
 }
 
