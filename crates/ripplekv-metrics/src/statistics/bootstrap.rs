@@ -7,6 +7,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::mean_of_means;
+use super::summary::quantile_of_sorted;
 
 /// How to resample. Equal settings give equal intervals on every platform.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -118,26 +119,41 @@ impl Bootstrap {
         let mut indices: Vec<Vec<usize>> = sizes.iter().map(|size| (0..*size).collect()).collect();
         let estimate = defined(&indices).ok_or(BootstrapError::Undefined)?;
 
-        let mut generator = ChaCha8Rng::seed_from_u64(self.seed);
         let mut values = Vec::with_capacity(self.resamples);
+        self.resample(&mut indices, |indices| values.extend(defined(indices)));
+        self.interval(estimate, values)
+            .ok_or(BootstrapError::Undefined)
+    }
+
+    /// Fills the index lists with each resample in turn; every list keeps its size.
+    pub(super) fn resample(
+        &self,
+        indices: &mut [Vec<usize>],
+        mut visit: impl FnMut(&[Vec<usize>]),
+    ) {
+        let mut generator = ChaCha8Rng::seed_from_u64(self.seed);
         for _ in 0..self.resamples {
-            for indices in &mut indices {
+            for indices in indices.iter_mut() {
                 let size = indices.len();
                 for index in indices {
                     *index = index_below(&mut generator, size);
                 }
             }
-            values.extend(defined(&indices));
+            visit(indices);
         }
+    }
+
+    /// The percentile interval of the resamples' defined values; `None` if there are none.
+    pub(super) fn interval(&self, estimate: f64, mut values: Vec<f64>) -> Option<Interval> {
         if values.is_empty() {
-            return Err(BootstrapError::Undefined);
+            return None;
         }
         values.sort_by(f64::total_cmp);
         let tail = (1.0 - self.confidence) / 2.0;
-        Ok(Interval {
+        Some(Interval {
             estimate,
-            low: quantile(&values, tail),
-            high: quantile(&values, 1.0 - tail),
+            low: quantile_of_sorted(&values, tail),
+            high: quantile_of_sorted(&values, 1.0 - tail),
             confidence: self.confidence,
             undefined: self.resamples - values.len(),
         })
@@ -161,7 +177,7 @@ impl Bootstrap {
 
 /// A uniform index below `bound`, without bias (Lemire 2019). Written here so that stored
 /// intervals do not depend on a library's choice of algorithm.
-fn index_below(generator: &mut ChaCha8Rng, bound: usize) -> usize {
+pub(super) fn index_below(generator: &mut ChaCha8Rng, bound: usize) -> usize {
     let bound = bound as u64;
     let threshold = bound.wrapping_neg() % bound;
     loop {
@@ -172,29 +188,9 @@ fn index_below(generator: &mut ChaCha8Rng, bound: usize) -> usize {
     }
 }
 
-/// Linear interpolation between the two order statistics around `share`.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let place = share * (sorted.len() - 1) as f64;
-    let below = place.floor() as usize;
-    let above = (below + 1).min(sorted.len() - 1);
-    if sorted[below] == sorted[above] {
-        return sorted[below];
-    }
-    sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quantiles_interpolate_linearly() {
-        let sorted = [1.0, 2.0, 3.0, 5.0];
-        assert_eq!(quantile(&sorted, 0.0), 1.0);
-        assert_eq!(quantile(&sorted, 0.5), 2.5);
-        assert_eq!(quantile(&sorted, 1.0), 5.0);
-        assert_eq!(quantile(&[7.0], 0.3), 7.0);
-    }
 
     #[test]
     fn the_same_seed_gives_the_same_interval_and_another_seed_another() {

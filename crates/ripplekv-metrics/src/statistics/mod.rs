@@ -1,15 +1,24 @@
 //! What the profiles and reports compute from scores and logits; pure and seeded.
 //! References stand in each file.
 
+mod allocation;
 mod bootstrap;
 mod distribution;
+mod p_values;
 mod paired;
 mod rank;
+mod reliability;
+mod summary;
+mod two_level;
 
+pub use allocation::predicted_allocation_ratio;
 pub use bootstrap::{Bootstrap, BootstrapError, Interval};
 pub use distribution::{DistributionError, jensen_shannon_divergence, kl_divergence, log_softmax};
+pub use p_values::{circular_shift_p_value, holm};
 pub use paired::{PairedComparison, compare_paired};
 pub use rank::{RankError, kendall_tau_b, mid_ranks, spearman};
+pub use reliability::{SplitHalf, disattenuated, spearman_brown, split_half_reliability};
+pub use summary::{column_means, quantile, smallest_detectable_difference};
 
 /// Mean of the strata's means, each stratum (a task, say) counting the same.
 ///

@@ -26,6 +26,18 @@ pub enum RankError {
         /// The first such index in its side.
         index: usize,
     },
+    /// One sample cannot be halved.
+    #[error("halves need at least two samples, not {samples}")]
+    TooFewSamples {
+        /// Samples given.
+        samples: usize,
+    },
+    /// In every split a half had no order.
+    #[error("none of {splits} splits of the samples has a rank correlation")]
+    NoSplit {
+        /// Splits asked for.
+        splits: usize,
+    },
 }
 
 /// Ranks from 1; equal values share the mean of their ranks. NaN has no meaningful rank.
@@ -50,21 +62,32 @@ pub fn mid_ranks(values: &[f64]) -> Vec<f64> {
 /// # Errors
 /// On different lengths, fewer than two pairs, NaN, or a side without any order.
 pub fn spearman(left: &[f64], right: &[f64]) -> Result<f64, RankError> {
-    check(left, right)?;
-    let (left, right) = (mid_ranks(left), mid_ranks(right));
-    // The mean rank is the same on both sides, ties or not.
-    let mean = (left.len() + 1) as f64 / 2.0;
+    let [left, right] = centred_ranks(left, right)?;
     let (mut cross, mut left_square, mut right_square) = (0.0, 0.0, 0.0);
     for (a, b) in left.iter().zip(&right) {
-        let (a, b) = (a - mean, b - mean);
         cross += a * b;
         left_square += a * a;
         right_square += b * b;
     }
-    if left_square == 0.0 || right_square == 0.0 {
+    Ok((cross / (left_square * right_square).sqrt()).clamp(-1.0, 1.0))
+}
+
+/// Mid-ranks minus their mean, multiples of 1/2, of two sides that have a correlation.
+pub(super) fn centred_ranks(left: &[f64], right: &[f64]) -> Result<[Vec<f64>; 2], RankError> {
+    check(left, right)?;
+    // The mean rank is the same on both sides, ties or not.
+    let mean = (left.len() + 1) as f64 / 2.0;
+    let sides = [left, right].map(|side| {
+        let ranks = mid_ranks(side);
+        ranks.iter().map(|rank| rank - mean).collect::<Vec<_>>()
+    });
+    if sides
+        .iter()
+        .any(|side| side.iter().all(|rank| *rank == 0.0))
+    {
         return Err(RankError::Constant);
     }
-    Ok((cross / (left_square * right_square).sqrt()).clamp(-1.0, 1.0))
+    Ok(sides)
 }
 
 /// Kendall's tau-b in [-1, 1]; quadratic in the number of pairs.
