@@ -24,7 +24,6 @@ pub use prepare::{
     units,
 };
 
-pub(crate) use stages::recipe_hash;
 pub use stages::{PlannedDamage, PlannedProfile, ProfilePlan};
 
 /// Changes whenever a score could; part of every cell key.

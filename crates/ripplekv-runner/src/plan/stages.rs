@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use crate::shim::pack_hash;
 use ripplekv_tasks::{Pack, PackError};
 use serde_json::{Value, json};
 
@@ -157,16 +156,11 @@ pub(crate) fn profile(
         numerics: catalog.numerics_version,
     };
     Ok(PlannedProfile {
-        recipe_hash: recipe_hash(&recipe),
+        recipe_hash: canonical_hash(&json!(recipe)),
         recipe,
         pack,
         protocol: protocol.clone(),
     })
-}
-
-/// blake3 over the canonical JSON of a recipe.
-pub(crate) fn recipe_hash(recipe: &ProfileRecipe) -> String {
-    canonical_hash(&json!(recipe))
 }
 
 /// Looks up the method whose scorer compresses, and the budgets.
@@ -218,4 +212,13 @@ pub(crate) fn damage(
         budgets,
         spec: wanted.clone(),
     })
+}
+
+// TEMPORARY until h-stats brings `ripplekv_tasks::pack_hash`
+fn pack_hash(pack: &Pack) -> Result<String, PackError> {
+    let mut text = String::new();
+    for task in pack.tasks() {
+        text.push_str(&pack.hash(task)?);
+    }
+    Ok(text)
 }

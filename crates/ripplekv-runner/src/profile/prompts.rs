@@ -1,6 +1,8 @@
 //! The prompts of the calibration pack: records taken in turn from its tasks, rendered by the benchmark's own rules.
 
-use ripplekv_tasks::{PromptOptions, Record, StopRule, TaskInfo, Tokenise, official_max_context, prepare};
+use ripplekv_tasks::{
+    PromptOptions, Record, StopRule, TaskInfo, Tokenise, official_max_context, prepare,
+};
 
 use crate::engine::ModelShape;
 use crate::error::RunnerError;

@@ -1,8 +1,7 @@
 //! The noise scale: the largest at which the KL still grows with the square of the noise, as a divergence does near its
 //! minimum. Never chosen by looking at damage (design.md 5).
 
-use ripplekv_metrics::statistics::spearman;
-use crate::shim::{column_means, quantile};
+use ripplekv_metrics::statistics::{column_means, quantile, spearman};
 
 use crate::profile::{SigmaChoice, SigmaStep};
 
@@ -122,7 +121,15 @@ mod tests {
         let steps = rungs(0.3);
         assert!((steps[1].median_slope.unwrap() - 2.0).abs() < 1e-9);
         assert_eq!(steps[0].median_slope, None);
-        assert_eq!(steps[2].kl, [0.02, 0.04, 0.1].map(|kl: f64| kl).to_vec().iter().map(|kl| kl * 1.0).collect::<Vec<_>>());
+        assert_eq!(
+            steps[2].kl,
+            [0.02, 0.04, 0.1]
+                .map(|kl: f64| kl)
+                .to_vec()
+                .iter()
+                .map(|kl| kl * 1.0)
+                .collect::<Vec<_>>()
+        );
         assert_eq!(steps[1].spearman_with_previous, Some(1.0));
     }
 
@@ -144,7 +151,13 @@ mod tests {
 
     #[test]
     fn layers_without_an_effect_do_not_count() {
-        let dead = vec![vec![0.0, 1e-4], vec![0.0, 9e-4], vec![0.0, 1e-2], vec![0.0, 9e-2], vec![0.0, 1.0]];
+        let dead = vec![
+            vec![0.0, 1e-4],
+            vec![0.0, 9e-4],
+            vec![0.0, 1e-2],
+            vec![0.0, 9e-2],
+            vec![0.0, 1.0],
+        ];
         let (choice, _) = choose(None, ladder(&[&dead]));
         assert_eq!(choice.chosen, 1.0);
     }

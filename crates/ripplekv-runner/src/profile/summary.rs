@@ -1,7 +1,8 @@
 //! From the N x L matrix to the profile: means, quantiles, intervals, reliability, and what an allocation could gain.
 
-use ripplekv_metrics::statistics::Bootstrap;
-use crate::shim::{column_means, predicted_allocation_ratio, quantile, split_half_reliability};
+use ripplekv_metrics::statistics::{
+    Bootstrap, column_means, predicted_allocation_ratio, quantile, split_half_reliability,
+};
 
 use crate::profile::{LayerSensitivity, ProfileDocument, ProfileSample, Reliability};
 

@@ -154,7 +154,10 @@ pub(crate) fn spec(source: SpecSource) -> Result<Spec> {
     })
 }
 
-pub(crate) fn collect<'a, T>(nodes: Vec<Node<'a>>, read: impl Fn(Node<'a>) -> Result<T>) -> Result<Vec<T>> {
+pub(crate) fn collect<'a, T>(
+    nodes: Vec<Node<'a>>,
+    read: impl Fn(Node<'a>) -> Result<T>,
+) -> Result<Vec<T>> {
     nodes.into_iter().map(read).collect()
 }
 

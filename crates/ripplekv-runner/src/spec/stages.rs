@@ -121,10 +121,8 @@ const POSITIONS: &[(&str, NoisePositions)] = &[
     ("all", NoisePositions::All),
     ("evictable", NoisePositions::Evictable),
 ];
-const INJECTIONS: &[(&str, Injection)] = &[
-    ("cache", Injection::Cache),
-    ("prefill", Injection::Prefill),
-];
+const INJECTIONS: &[(&str, Injection)] =
+    &[("cache", Injection::Cache), ("prefill", Injection::Prefill)];
 const FIRST_TOKENS: &[(&str, FirstToken)] =
     &[("skip", FirstToken::Skip), ("reread", FirstToken::Reread)];
 const CENTERS: &[(&str, &str)] = &[
@@ -201,6 +199,15 @@ pub(crate) fn profile(node: &Node<'_>) -> Result<ProfileSpec> {
         FIRST_TOKENS,
         &mut profile.first_token,
     )?;
+    if let Some(node) = fields.get("answer_tokens")
+        && profile.answer_tokens == 2
+        && (profile.inject, profile.first_token) == (Injection::Cache, FirstToken::Skip)
+    {
+        return Err(node.error_with_hint(
+            "2 tokens without the first leave one position to average, 2 are needed",
+            "write at least 3, or first_token: reread",
+        ));
+    }
     if let Some(node) = fields.get("stop_at_reliability")
         && node.value.as_str() != Some("none")
     {
