@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use ripplekv_tasks::{Pack, PackError};
+use ripplekv_tasks::{Pack, PackError, pack_hash};
 use serde_json::{Value, json};
 
 use crate::canonical::canonical_hash;
@@ -212,13 +212,4 @@ pub(crate) fn damage(
         budgets,
         spec: wanted.clone(),
     })
-}
-
-// TEMPORARY until h-stats brings `ripplekv_tasks::pack_hash`
-fn pack_hash(pack: &Pack) -> Result<String, PackError> {
-    let mut text = String::new();
-    for task in pack.tasks() {
-        text.push_str(&pack.hash(task)?);
-    }
-    Ok(text)
 }
