@@ -461,3 +461,28 @@ fn pick(rows: &[CalibrationRow]) -> (f64, f64) {
     }
     best.map_or((RS[0], GAMMAS[0]), |best| (best.r, best.gamma))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{CalibrationRow, pick};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_least_kl_wins_and_ties_go_to_the_smaller_pair() {
+        let row = |r: f64, gamma: f64, relative_kl: f64| CalibrationRow {
+            r,
+            gamma,
+            relative_kl,
+            budgets: BTreeMap::new(),
+        };
+        let rows = [
+            row(1.0, 1.5, 1.0),
+            row(2.0, 1.5, 0.9),
+            row(2.0, 2.0, 0.8),
+            row(4.0, 1.5, 0.8),
+        ];
+        assert_eq!(pick(&rows), (2.0, 2.0));
+        let flat = [row(1.0, 1.5, 1.0), row(1.0, 2.0, 1.0), row(4.0, 2.0, 1.0)];
+        assert_eq!(pick(&flat), (1.0, 1.5), "where nothing helps, uniform");
+    }
+}

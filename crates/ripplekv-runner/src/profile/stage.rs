@@ -436,3 +436,37 @@ fn too_few(model: &str, usable: usize, dropped: &[DroppedSample]) -> RunnerError
         hint: "name another pack with profile.calibration, or raise profile.samples".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::check_numbers;
+    use crate::engine::SensitivityOutput;
+
+    #[test]
+    fn numbers_that_are_none_name_their_layer() {
+        let good = SensitivityOutput {
+            answer_ids: vec![1, 2, 3],
+            positions: 2,
+            kl: vec![vec![0.1, 0.2]],
+            local_response: vec![vec![0.1, 0.2]],
+            all_layers_kl: vec![0.5],
+            window_entropy: vec![1.0, 1.0],
+            hidden_change: vec![0.1, 0.1],
+        };
+        assert_eq!(check_numbers(&good, 1, 2), Ok(()));
+        let mut bad = good.clone();
+        bad.kl[0][1] = f64::NAN;
+        assert_eq!(
+            check_numbers(&bad, 1, 2),
+            Err("layer 1: KL is NaN".to_owned())
+        );
+        let mut bad = good.clone();
+        bad.all_layers_kl[0] = f64::INFINITY;
+        assert!(check_numbers(&bad, 1, 2).is_err());
+        assert!(check_numbers(&good, 1, 3).is_err(), "a layer is missing");
+        assert!(
+            check_numbers(&good, 2, 2).is_err(),
+            "a noise scale is missing"
+        );
+    }
+}
