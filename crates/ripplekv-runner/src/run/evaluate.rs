@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use ripplekv_metrics::{CodeSimilarity, Context};
 use ripplekv_tasks::{
-    Prompt, Record as TaskRecord, StopRule, clean_up_spaces, postprocess, prepare, score_record,
+    Record as TaskRecord, StopRule, clean_up_spaces, postprocess, prepare, score_record,
 };
 
 use crate::catalog::Catalog;
@@ -14,7 +14,8 @@ use crate::engine::{
 };
 use crate::error::RunnerError;
 use crate::plan::{Plan, PlannedTask, PreparedPrompt, Unit};
-use crate::record::{RECORD_SCHEMA, Record, Timing};
+use crate::record::{Record, Timing};
+use crate::run::job::{Job, empty_record, failed_record};
 use crate::run::profile::{self, ModelProfile};
 use crate::run::{Event, Observer, ReadyModel, RunOptions, RunSummary, Teller, milliseconds};
 use crate::store::{DoneIndex, Store, peak_rss_bytes, read_done};
@@ -45,16 +46,6 @@ pub(crate) struct Evaluation<'a> {
     profile: ModelProfile,
     /// Failed samples this run tried; they are not tried twice in one run.
     retried: Vec<(String, String)>,
-}
-
-/// One prompt, ready for the engine.
-struct Job<'a> {
-    model: &'a str,
-    task: &'a PlannedTask,
-    prepared: &'a PreparedPrompt,
-    record: &'a TaskRecord,
-    prompt: Prompt,
-    cells: Vec<&'a Cell>,
 }
 
 impl<'a> Evaluation<'a> {
@@ -501,41 +492,4 @@ impl<'a> Evaluation<'a> {
 /// The beginning of a hash, enough to tell two apart.
 fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
-}
-
-fn failed_record(job: &Job<'_>, cell: &Cell, error: String) -> Record {
-    let mut record = empty_record(job, cell);
-    record.error = Some(error);
-    record
-}
-
-/// What a record holds before the engine's part.
-fn empty_record(job: &Job<'_>, cell: &Cell) -> Record {
-    Record {
-        schema: RECORD_SCHEMA,
-        cell: cell.key.clone(),
-        sample: job.record.id.clone(),
-        index: job.prepared.index as u64,
-        prompt_hash: job.prompt.hash.clone(),
-        prompt_tokens: job.prompt.ids.len() as u64,
-        removed_tokens: job.prompt.removed_tokens as u64,
-        budget_entries: None,
-        kept_per_layer: Vec::new(),
-        cache_bytes: 0,
-        kept_hash: String::new(),
-        must_keep_tokens: 0,
-        short_prompt: false,
-        profile_hash: None,
-        output_tokens: 0,
-        finish: None,
-        output: String::new(),
-        answers: job.record.answers.clone(),
-        all_classes: job.record.all_classes.clone(),
-        length: job.record.length,
-        score: None,
-        score_levenshtein: None,
-        edit_similarity: None,
-        warnings: Vec::new(),
-        error: None,
-    }
 }

@@ -3,6 +3,7 @@
 
 mod evaluate;
 mod event;
+mod job;
 mod profile;
 mod status;
 mod stop;
