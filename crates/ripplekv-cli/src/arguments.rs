@@ -28,6 +28,10 @@ pub(crate) enum Verb {
     Plan(PlanArguments),
     /// Find everything that can be wrong before a model loads
     Check(CheckArguments),
+    /// Measure the sensitivity profile of the spec's models, and nothing else
+    Profile(StageArguments),
+    /// Measure what compressing single layers for real does, and nothing else
+    Damage(StageArguments),
     /// List what can be named in a spec
     Ls(LsArguments),
     /// Show the prompt of one record
@@ -110,6 +114,16 @@ pub(crate) struct RunArguments {
     /// Only show what would be done (the same as `plan`)
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct StageArguments {
+    /// The experiment (YAML)
+    pub(crate) spec: PathBuf,
+    #[command(flatten)]
+    pub(crate) selection: SelectionArguments,
+    #[command(flatten)]
+    pub(crate) machine: MachineArguments,
 }
 
 #[derive(Debug, Clone, Args)]

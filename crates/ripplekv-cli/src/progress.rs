@@ -62,12 +62,52 @@ impl Progress {
         }
     }
 
+    fn profile_started(&mut self, model: &str, samples: usize, done: usize, layers: usize) {
+        self.last_line = Instant::now();
+        if let Some(bar) = &self.bar {
+            bar.reset();
+            bar.set_style(style("{msg}"));
+        }
+        let resumed = match done {
+            0 => String::new(),
+            done => format!(", {done} measured before"),
+        };
+        self.say(|output| {
+            output.note(&format!(
+                "profile of {model}: {samples} calibration samples, {layers} layers{resumed}"
+            ));
+        });
+    }
+
+    /// A line in the bar's place, or one every 30 seconds where there is no terminal.
+    fn profile_line(&mut self, text: String, is_last: bool) {
+        match &self.bar {
+            Some(bar) => bar.set_message(text),
+            None if is_last || self.last_line.elapsed() >= LINE_EVERY => {
+                self.last_line = Instant::now();
+                self.output.note(&text);
+            }
+            None => {}
+        }
+    }
+
+    /// Takes the bar away until something moves it again.
+    pub(crate) fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
     fn prompt_done(&mut self, tokens: usize) {
         self.state.prompts_done += 1;
         self.state.tokens_done += tokens;
         let message = self.state.message();
         match &self.bar {
             Some(bar) => {
+                if bar.is_finished() {
+                    bar.reset();
+                    bar.set_style(style(PROMPTS));
+                }
                 bar.set_position(self.state.prompts_done as u64);
                 bar.set_message(message);
             }
@@ -118,12 +158,17 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
+/// What the bar shows while prompts run.
+const PROMPTS: &str = "{bar:30} {pos}/{len} prompts, {msg}";
+
 fn bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} prompts, {msg}") {
-        bar.set_style(style);
-    }
+    bar.set_style(style(PROMPTS));
     bar
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 impl Observer for Progress {
@@ -175,6 +220,96 @@ impl Observer for Progress {
                     output.detail(&format!("loaded {model} in {:.1} s", milliseconds / 1e3));
                 });
             }
+            Event::ProfileStarted {
+                model,
+                samples,
+                done,
+                layers,
+            } => self.profile_started(model, *samples, *done, *layers),
+            Event::ProfileLayer {
+                model,
+                sample,
+                samples,
+                layers_done,
+                layers,
+            } => {
+                let text = format!(
+                    "profile of {model}: sample {sample} of {samples}, layer {layers_done} of {layers}"
+                );
+                self.profile_line(text, false);
+            }
+            Event::ProfileSampleDone {
+                model,
+                task,
+                sample,
+                done,
+                samples,
+                dropped,
+                ..
+            } => {
+                if let Some(reason) = dropped {
+                    self.say(|output| {
+                        output.warning(&format!(
+                            "profile of {model}: sample {task}/{sample} is left out: {reason}"
+                        ));
+                    });
+                }
+                let text = format!("profile of {model}: {done} of {samples} samples");
+                self.profile_line(text, done == samples);
+            }
+            Event::ProfileFound { model, from } => self.say(|output| {
+                output.note(&format!("profile of {model}: found at {from}"));
+            }),
+            Event::ProfileBusy { model } => self.say(|output| {
+                output.note(&format!(
+                    "profile of {model}: another process measures it, waiting"
+                ));
+            }),
+            Event::ProfileFinished {
+                model,
+                path,
+                sigma,
+                samples,
+                dropped,
+                reliability,
+                milliseconds,
+                ..
+            } => {
+                let reliability = reliability
+                    .map(|found| format!(", reliability {found:.3}"))
+                    .unwrap_or_default();
+                let time = duration(Duration::from_secs_f64(milliseconds / 1e3));
+                self.clear();
+                self.say(|output| {
+                    output.note(&format!(
+                        "profile of {model}: {samples} samples, {dropped} left out, sigma {sigma}{reliability}, in {time}: {path}"
+                    ));
+                });
+            }
+            Event::PredictedRatio {
+                model,
+                exponent,
+                ratio,
+            } => {
+                let ratio = ratio
+                    .map_or_else(|| "undefined".to_owned(), |ratio| format!("{ratio:.3}"));
+                self.say(|output| {
+                    output.note(&format!(
+                        "{model}: best total damage against uniform, predicted: {ratio} at exponent {exponent}"
+                    ));
+                });
+            }
+            Event::Calibrated {
+                model,
+                method,
+                r,
+                gamma,
+                relative_kl,
+            } => self.say(|output| {
+                output.note(&format!(
+                    "{model}, {method}: calibrated to r = {r}, gamma = {gamma}, with {relative_kl:.3} of the KL of a uniform allocation"
+                ));
+            }),
             Event::UnitBusy { model, task, block } => self.say(|output| {
                 output.note(&format!(
                     "{model}, {task}, block {block}: another process works on it"
@@ -194,11 +329,7 @@ impl Observer for Progress {
                 });
             }
             Event::Warning { text } => self.say(|output| output.warning(text)),
-            Event::Finished { .. } => {
-                if let Some(bar) = &self.bar {
-                    bar.finish_and_clear();
-                }
-            }
+            Event::Finished { .. } => self.clear(),
         }
     }
 }

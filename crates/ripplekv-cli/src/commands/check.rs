@@ -10,7 +10,7 @@ use ripplekv_runner::plan::{Plan, PlanOptions, check_names, prepare_model};
 use ripplekv_runner::spec::Spec;
 
 use crate::arguments::CheckArguments;
-use crate::commands::experiment::{named_pack, pack_dir};
+use crate::commands::experiment::{calibration_dir, named_pack, pack_dir};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::wiring;
@@ -60,13 +60,24 @@ fn check_one(
             "not checked: the pack '{name}' is not here; --pack DIR names a folder that has it"
         )]);
     }
-    let plan = Plan::new(&spec, catalog, &folder, PlanOptions::default())
+    let options = PlanOptions {
+        calibration: calibration_dir(&spec),
+        ..PlanOptions::default()
+    };
+    let plan = Plan::new(&spec, catalog, &folder, options)
         .map_err(|error| named_pack(error, &spec, arguments.pack.as_deref()))?;
     let mut notes = vec![format!(
         "{} cells over {} tasks",
         plan.cells.len(),
         plan.tasks.len()
     )];
+    if let Some(profile) = &plan.profile {
+        notes.push(format!(
+            "profile: at most {} samples of the pack {}",
+            profile.recipe.samples,
+            profile.pack.name()
+        ));
+    }
     notes.extend(
         plan.warnings
             .iter()

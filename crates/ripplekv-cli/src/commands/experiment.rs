@@ -1,12 +1,13 @@
-//! What `run`, `plan` and `check` share: spec and selection to a plan, and the folders it uses.
+//! What `run`, `plan`, `check` and the stages share: spec and selection to a plan, and the folders it uses.
 
 use std::path::{Component, Path, PathBuf};
 
+use ripplekv_model::home::Home;
 use ripplekv_runner::RunnerError;
 use ripplekv_runner::catalog::Catalog;
 use ripplekv_runner::plan::{Plan, PlanOptions};
 use ripplekv_runner::select::{Only, Shard};
-use ripplekv_runner::spec::Spec;
+use ripplekv_runner::spec::{DEFAULT_CALIBRATION, Spec};
 use ripplekv_tasks::PackError;
 
 use crate::arguments::SelectionArguments;
@@ -60,17 +61,32 @@ pub(crate) fn plan(
         only,
         limit: selection.limit.clone(),
         shard: selection.shard.unwrap_or(Shard::ALL),
+        calibration: calibration_dir(&spec),
     };
     Plan::new(&spec, catalog, &pack, options)
         .map_err(|error| named_pack(error, &spec, selection.pack.as_deref()))
 }
 
-/// The results folder of a plan.
-pub(crate) fn results_dir(plan: &Plan, selection: &SelectionArguments) -> PathBuf {
+/// The folder of the calibration pack that the spec names.
+pub(crate) fn calibration_dir(spec: &Spec) -> PathBuf {
+    let name = match spec.profile.calibration.as_str() {
+        DEFAULT_CALIBRATION => "calibration",
+        name => name,
+    };
+    packs::find(name, spec.source.file())
+}
+
+/// The folder that keeps profiles between experiments; where the machine has none, the results folder itself.
+pub(crate) fn profile_home(results: &Path) -> PathBuf {
+    Home::from_environment().map_or_else(|_| results.to_owned(), |home| home.path().to_owned())
+}
+
+/// The results folder of an experiment.
+pub(crate) fn results_dir(name: &str, selection: &SelectionArguments) -> PathBuf {
     selection
         .out
         .clone()
-        .unwrap_or_else(|| Path::new("results").join(&plan.name))
+        .unwrap_or_else(|| Path::new("results").join(name))
 }
 
 /// The report folder that belongs to a results folder: `reports/<name>` for `results/<name>` below the current

@@ -2,6 +2,7 @@
 
 mod check;
 mod completions;
+mod damage;
 mod docs;
 mod experiment;
 mod export;
@@ -9,6 +10,7 @@ mod fetch;
 mod fetch_longbench;
 mod ls;
 mod plan;
+mod profile;
 mod report;
 mod run;
 mod schema;
@@ -39,6 +41,8 @@ pub(crate) fn execute(arguments: &Cli, output: &Output) -> Result<u8, Failure> {
             *output,
         ),
         Verb::Check(arguments) => check::check(arguments, *output),
+        Verb::Profile(arguments) => profile::profile(arguments, *output),
+        Verb::Damage(arguments) => damage::damage(arguments, *output),
         Verb::Ls(arguments) => done(ls::ls(arguments, *output)),
         Verb::Show(arguments) => done(show::show(arguments, *output)),
         Verb::Report(arguments) => done(report::report(arguments, *output)),

@@ -28,7 +28,7 @@ pub(crate) fn plan(
 ) -> Result<u8, Failure> {
     let catalog = wiring::catalog();
     let plan = experiment::plan(file, selection, &catalog)?;
-    let results = experiment::results_dir(&plan, selection);
+    let results = experiment::results_dir(&plan.name, selection);
     for warning in &plan.warnings {
         output.warning(warning);
     }
@@ -43,6 +43,15 @@ pub(crate) fn plan(
             json!({"spec": plan.resolved, "cells": cells})
         ))?;
         return Ok(exit::DONE);
+    }
+    if let Some(profile) = &plan.profile {
+        output.line(&format!(
+            "profile: at most {} samples of the pack {} in {}, recipe {}",
+            profile.recipe.samples,
+            profile.pack.name(),
+            profile.pack.dir().display(),
+            &profile.recipe_hash[..12]
+        ))?;
     }
     let loader = wiring::loader("cpu")?;
     let mut prepared = Vec::new();
@@ -67,7 +76,7 @@ pub(crate) fn plan(
     let all = units(&prepared);
     let mine = &all[plan.shard.places(all.len())];
     let found = status(&plan, mine, &results)?;
-    if found.is_empty() && !prepared.is_empty() {
+    if found.is_empty() && !prepared.is_empty() && !plan.cells.is_empty() {
         let message = "limit, sample list or shard leave no prompt".to_owned();
         return Err(RunnerError::NothingSelected(message).into());
     }

@@ -15,7 +15,7 @@ pub(crate) fn run(arguments: &RunArguments, output: Output) -> Result<u8, Failur
     wiring::set_threads(arguments.machine.threads)?;
     let catalog = wiring::catalog();
     let plan = experiment::plan(&arguments.spec, &arguments.selection, &catalog)?;
-    let results = experiment::results_dir(&plan, &arguments.selection);
+    let results = experiment::results_dir(&plan.name, &arguments.selection);
     let segmenter = if plan.needs_segmenter() {
         Some(wiring::segmenter()?)
     } else {
@@ -26,8 +26,10 @@ pub(crate) fn run(arguments: &RunArguments, output: Output) -> Result<u8, Failur
     let mut progress = Progress::new(output);
     signals::listen(&stop, progress.notes())
         .map_err(|error| Failure::Data(format!("cannot listen to signals: {error}")))?;
+    let home = experiment::profile_home(&results);
     let options = RunOptions {
         out: &results,
+        home: &home,
         retry_failed: arguments.retry_failed,
         stop: &stop,
         segmenter: segmenter.as_ref(),
@@ -35,6 +37,13 @@ pub(crate) fn run(arguments: &RunArguments, output: Output) -> Result<u8, Failur
     };
     let summary = run_plan(&plan, &catalog, loader.as_ref(), &options, &mut progress)?;
     let code = summary.exit_code();
+    if summary.stages_left > 0 {
+        note_stopped_stages(output, summary.stages_left);
+        return Ok(code);
+    }
+    if plan.cells.is_empty() {
+        return Ok(code);
+    }
     if summary.left > 0 {
         let reason = if summary.interrupted {
             "stopped"
@@ -70,6 +79,14 @@ pub(crate) fn run(arguments: &RunArguments, output: Output) -> Result<u8, Failur
     output.line(&format!("\nreport: {}", folder.join("report.md").display()))?;
     debug_assert!(code == exit::DONE || code == exit::FAILED_SAMPLES);
     Ok(code)
+}
+
+/// Says that a stage was stopped, and how it goes on.
+pub(crate) fn note_stopped_stages(output: Output, models: usize) {
+    output.note(&format!(
+        "stopped: the stages of {models} models are left; what was measured is kept\nto continue: {}",
+        command_line()
+    ));
 }
 
 /// This command, as it can be typed again.

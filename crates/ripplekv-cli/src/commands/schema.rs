@@ -22,6 +22,12 @@ fn document() -> Value {
         .chain(GROUPS.iter().map(|group| group.name))
         .collect();
     let methods: Vec<&str> = catalog.methods.iter().map(|method| method.name).collect();
+    let with_scorer: Vec<&str> = catalog
+        .methods
+        .iter()
+        .filter(|method| method.scorer.is_some())
+        .map(|method| method.name)
+        .collect();
     let mut top = properties("");
     top.insert(
         "models".to_owned(),
@@ -47,14 +53,7 @@ fn document() -> Value {
             ),
         ),
     );
-    top.insert(
-        "budgets".to_owned(),
-        json!({
-            "description": help("budgets"),
-            "type": ["array", "string", "integer"],
-            "items": {"type": ["string", "integer"], "pattern": "^[0-9.]+ ?(%|MiB|tokens)?$"},
-        }),
-    );
+    top.insert("budgets".to_owned(), budgets("budgets"));
     top.insert(
         "methods".to_owned(),
         json!({
@@ -62,19 +61,49 @@ fn document() -> Value {
             "type": "array",
             "items": {"anyOf": [{"enum": methods}, object("methods[].", &[
                 ("name", json!({"description": help("methods[].name"), "enum": methods})),
-                ("params", params(&catalog)),
+                ("params", params(&catalog, "methods[].params")),
                 ("scorer", one_or_more("methods[].scorer", &part_names(wiring::scorers()))),
                 ("allocator", one_or_more("methods[].allocator", &part_names(wiring::allocators()))),
             ])]},
         }),
     );
+    top.insert(
+        "profile".to_owned(),
+        described("profile", object("profile.", &[])),
+    );
+    top.insert(
+        "damage".to_owned(),
+        described(
+            "damage",
+            object(
+                "damage.",
+                &[
+                    (
+                        "scorer",
+                        json!({"description": help("damage.scorer"), "enum": with_scorer}),
+                    ),
+                    ("params", params(&catalog, "damage.params")),
+                    ("budgets", budgets("damage.budgets")),
+                ],
+            ),
+        ),
+    );
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "ripplekv experiment",
         "type": "object",
-        "required": ["schema", "models", "methods"],
+        "required": ["schema", "models"],
+        "anyOf": [{"required": ["methods"]}, {"required": ["damage"]}],
         "additionalProperties": false,
         "properties": top,
+    })
+}
+
+fn budgets(path: &str) -> Value {
+    json!({
+        "description": help(path),
+        "type": ["array", "string", "integer"],
+        "items": {"type": ["string", "integer"], "pattern": "^[0-9.]+ ?(%|MiB|tokens)?$"},
     })
 }
 
@@ -91,7 +120,7 @@ fn one_or_more(path: &str, names: &[&str]) -> Value {
 }
 
 /// Every parameter of every method, with its default.
-fn params(catalog: &ripplekv_runner::catalog::Catalog) -> Value {
+fn params(catalog: &ripplekv_runner::catalog::Catalog, path: &str) -> Value {
     let mut known = Map::new();
     for method in &catalog.methods {
         for param in &method.params {
@@ -99,7 +128,7 @@ fn params(catalog: &ripplekv_runner::catalog::Catalog) -> Value {
             known.entry(param.name.to_owned()).or_insert(entry);
         }
     }
-    json!({"description": help("methods[].params"), "type": "object", "properties": known})
+    json!({"description": help(path), "type": "object", "properties": known})
 }
 
 fn help(path: &str) -> &'static str {
@@ -148,6 +177,7 @@ fn values(text: &str) -> Value {
                 .split(" | ")
                 .map(|word| match word {
                     "number" => json!({"type": "integer", "minimum": 0}),
+                    "decimal" => json!({"type": "number", "minimum": 0}),
                     word => match word.parse::<u64>() {
                         Ok(number) => json!({"const": number}),
                         Err(_) => json!({"const": word}),

@@ -96,7 +96,8 @@ fn the_schema_knows_the_keys_and_names() {
     assert_eq!(
         top,
         [
-            "budgets", "methods", "models", "name", "protocol", "schema", "tasks"
+            "budgets", "damage", "methods", "models", "name", "profile", "protocol", "schema",
+            "tasks"
         ]
     );
     let text = stdout.as_str();

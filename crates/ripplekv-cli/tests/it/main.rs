@@ -11,6 +11,7 @@ mod fetch_longbench;
 mod interrupt;
 mod listing;
 mod loopback;
+mod profile;
 mod program;
 mod run;
 mod score;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::canonical::canonical_hash;
 use crate::catalog::Catalog;
-use crate::cell::{Cell, CellKey, ModelSource, Query, ResolvedModel};
+use crate::cell::{Cell, CellKey, ModelSource, PROFILE_KEY, Query, ResolvedModel};
 use crate::plan::methods::PlannedMethod;
 use crate::plan::{METRIC_VERSION, PlannedTask};
 use crate::spec::{ProtocolSpec, Spec};
@@ -21,7 +21,13 @@ pub(crate) fn expand(
     models: &[ResolvedModel],
     tasks: &[PlannedTask],
     methods: &[PlannedMethod],
+    recipe_hash: Option<&str>,
 ) -> Vec<Cell> {
+    let shared = Shared {
+        catalog,
+        protocol: &spec.protocol,
+        recipe_hash,
+    };
     let mut seen = BTreeSet::new();
     let mut cells = Vec::new();
     for model in models {
@@ -34,15 +40,7 @@ pub(crate) fn expand(
                 };
                 for budget in budgets {
                     for query in &spec.protocol.query {
-                        let cell = cell(
-                            catalog,
-                            &spec.protocol,
-                            model,
-                            task,
-                            planned,
-                            budget,
-                            *query,
-                        );
+                        let cell = cell(&shared, model, task, planned, budget, *query);
                         if seen.insert((cell.model.clone(), cell.key.clone())) {
                             cells.push(cell);
                         }
@@ -54,16 +52,27 @@ pub(crate) fn expand(
     cells
 }
 
+/// What all cells of a plan have in common.
+struct Shared<'a> {
+    catalog: &'a Catalog,
+    protocol: &'a ProtocolSpec,
+    /// Hash of the profile's recipe, where some method needs a profile.
+    recipe_hash: Option<&'a str>,
+}
+
 fn cell(
-    catalog: &Catalog,
-    protocol: &ProtocolSpec,
+    shared: &Shared<'_>,
     model: &ResolvedModel,
     task: &PlannedTask,
     planned: &PlannedMethod,
     budget: Option<&String>,
     query: Query,
 ) -> Cell {
-    let identity = identity(catalog, protocol, model, task, budget.is_some());
+    let mut identity = identity(shared, model, task, budget.is_some());
+    // only here, so that the keys of all other cells do not depend on the profile
+    if let (true, Some(recipe_hash)) = (planned.needs_profile, shared.recipe_hash) {
+        identity[PROFILE_KEY] = json!(recipe_hash);
+    }
     let hashed = json!({
         "identity": identity,
         "task": task.info.name,
@@ -87,12 +96,12 @@ fn cell(
 
 /// Everything besides task, method, budget and query that can change what a cell gives.
 fn identity(
-    catalog: &Catalog,
-    protocol: &ProtocolSpec,
+    shared: &Shared<'_>,
     model: &ResolvedModel,
     task: &PlannedTask,
     compressed: bool,
 ) -> Value {
+    let protocol = shared.protocol;
     let is_code = task.info.metric == "code-similarity";
     json!({
         "model": model_identity(model),
@@ -107,7 +116,7 @@ fn identity(
         "min_new_tokens": protocol.min_new_tokens,
         "code_similarity": is_code.then_some(protocol.code_similarity),
         "short_prompts": compressed.then_some(protocol.short_prompts),
-        "numerics": catalog.numerics_version,
+        "numerics": shared.catalog.numerics_version,
         "metrics": METRIC_VERSION,
     })
 }

@@ -149,6 +149,10 @@ impl Store {
     pub fn check_identity(&self, identity: &ModelIdentity) -> Result<(), RunnerError> {
         let _lock = locks::claim(&self.dir, "manifest")?;
         let path = self.dir.join("manifest.json");
+        if !path.is_file() {
+            // only a stage ran here so far; its own documents name the model
+            return Ok(());
+        }
         let mut manifest: Manifest = read_json(&path)?;
         if let Some(stored) = manifest.models.get(&identity.name) {
             let has_records = lines::files(&self.dir.join("records"))?
@@ -289,7 +293,7 @@ fn difference(
 }
 
 /// Writes a file whole: beside it first, then renamed over it.
-fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RunnerError> {
+pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RunnerError> {
     let failed = |source| RunnerError::Io {
         action: "cannot write",
         path: path.to_owned(),

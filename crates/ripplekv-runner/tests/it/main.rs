@@ -6,8 +6,12 @@
 )]
 
 mod bad_input;
+mod calibrate;
 mod keys;
 mod pack;
+mod profile;
+mod profile_files;
 mod resume;
 mod shards;
+mod stages_input;
 mod stored;

@@ -59,6 +59,10 @@ pub(crate) fn line(task: &str, number: usize) -> String {
 /// Plans `spec` over the pack in `folder/pack`.
 pub(crate) fn plan(spec: &str, folder: &Path, options: PlanOptions) -> Result<Plan, RunnerError> {
     let spec = Spec::parse(spec, Some(Path::new("demo.yaml")), &[])?;
+    let options = PlanOptions {
+        calibration: folder.join("calibration"),
+        ..options
+    };
     Plan::new(&spec, &fake::catalog(), &folder.join("pack"), options)
 }
 
@@ -71,9 +75,10 @@ pub(crate) fn execute(
     retry_failed: bool,
 ) -> Result<(RunSummary, Vec<Event>), RunnerError> {
     let mut events = Vec::new();
-    let out = folder.join("out");
+    let (out, home) = (folder.join("out"), folder.join("home"));
     let options = RunOptions {
         out: &out,
+        home: &home,
         retry_failed,
         stop,
         segmenter: None,

@@ -65,9 +65,10 @@ fn a_stop_finishes_the_prompt_in_hand() {
     let plan = pack::plan(SPEC, folder.path(), PlanOptions::default()).unwrap();
     let loader = FakeLoader::default();
     let stop = StopSignal::default();
-    let out = folder.path().join("out");
+    let (out, home) = (folder.path().join("out"), folder.path().join("home"));
     let options = RunOptions {
         out: &out,
+        home: &home,
         retry_failed: false,
         stop: &stop,
         segmenter: None,
