@@ -6,6 +6,9 @@
 )]
 
 mod bad_input;
+mod damage;
+mod damage_setup;
+mod damage_signals;
 mod keys;
 mod pack;
 mod resume;
