@@ -76,12 +76,18 @@ fn read_output(
         None
     };
     let mut warnings = output.warnings;
-    if asked.setup.job.recipe.reference_nll && request.reference_ids.is_empty() {
-        warnings.push("the reference answer is empty: its likelihood was not measured".to_owned());
+    if asked.setup.job.recipe.reference_nll && output.reference_nll.is_none() {
+        let why = if request.reference_ids.is_empty() {
+            "the reference answer is empty"
+        } else {
+            "no token of the reference answer depends on the cache"
+        };
+        warnings.push(format!("{why}: its likelihood was not measured"));
     }
+    let has_reference = output.reference_nll.is_some();
     let mut budgets = BTreeMap::new();
     for (budget, damage) in asked.setup.budgets.iter().zip(output.budgets) {
-        let damage = layers(asked, request, damage, full_score)
+        let damage = layers(asked, request, damage, full_score, has_reference)
             .map_err(|message| format!("budget {budget}: {message}"))?;
         budgets.insert((*budget).to_owned(), damage);
     }
@@ -99,6 +105,7 @@ fn layers(
     request: &DamageRequest<'_>,
     damage: BudgetDamage,
     full_score: Option<f64>,
+    has_reference: bool,
 ) -> Result<LayerDamage, String> {
     let layers = asked.setup.head.layers;
     let checked = |name: &str, values: Vec<f64>, is_asked: bool| {
@@ -122,7 +129,6 @@ fn layers(
             })
             .collect::<Result<_, String>>()?,
     };
-    let has_reference = !request.reference_ids.is_empty();
     if damage.layer_tokens.len() != layers {
         return Err(format!("the engine did not give {layers} layers' entries"));
     }

@@ -25,7 +25,7 @@ pub(super) fn damage(request: &DamageRequest<'_>, on_layer: &mut dyn FnMut(usize
     if positions < 2 {
         return output;
     }
-    output.reference_nll = (!request.reference_ids.is_empty()).then_some(1.5);
+    output.reference_nll = has_reference(request).then_some(1.5);
     output.budgets = request
         .budgets
         .iter()
@@ -69,7 +69,7 @@ fn of_budget(request: &DamageRequest<'_>, budget: &str) -> BudgetDamage {
         let sum: f64 = kl.iter().sum();
         damage.leave_in_kl = kl.iter().map(|kl| sum - kl).collect();
     }
-    if !request.reference_ids.is_empty() {
+    if has_reference(request) {
         damage.reference_nll_change = kl.iter().map(|kl| kl / 2.0 - 0.01).collect();
     }
     if request.outputs {
@@ -83,6 +83,12 @@ fn of_budget(request: &DamageRequest<'_>, budget: &str) -> BudgetDamage {
     }
     damage.kl = kl;
     damage
+}
+
+/// Whether a token of the reference answer depends on the cache.
+fn has_reference(request: &DamageRequest<'_>) -> bool {
+    let fixed = usize::from(request.first_token == FirstToken::Skip);
+    request.single_layers && request.reference_ids.len() > fixed
 }
 
 /// What each layer loses when nothing of it is kept.

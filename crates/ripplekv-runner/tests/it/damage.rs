@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 
 use ripplekv_runner::damage::{DamageProgress, joint_names, models_with_damage, read_damage};
-use ripplekv_runner::engine::{DamageOutput, DamageRequest};
+use ripplekv_runner::engine::{DamageOutput, DamageRequest, FirstToken};
 use ripplekv_runner::exit;
 use ripplekv_runner::fake::FakeLoader;
 use ripplekv_runner::select::Limit;
@@ -62,7 +62,7 @@ fn both_passes_store_one_line_a_sample_in_turn_over_tasks() {
     assert_eq!(stored.head.selected[1], "ticket_class/ticket_class-0");
     for line in &stored.samples {
         assert_eq!(line.recipe, stored.head.recipe_hash);
-        assert_eq!((line.positions, line.dropped.as_ref()), (3, None));
+        assert_eq!((line.positions, line.dropped.as_ref()), (4, None));
         assert_eq!(line.budgets.keys().collect::<Vec<_>>(), ["25%", "50%"]);
         for damage in line.budgets.values() {
             assert_eq!(damage.layer_tokens.len(), 4);
@@ -212,6 +212,7 @@ fn a_failing_sample_is_stored_with_its_reason_and_the_stage_goes_on() {
 fn short_answers_are_dropped_without_being_failures() {
     let mut bench = Bench::new(2);
     bench.recipe.answer_tokens = 2;
+    bench.recipe.first_token = FirstToken::Skip;
     let outcome = bench.run().unwrap();
     assert_eq!((outcome.passes(), outcome.summary.left), ((4, 0), 0));
     assert_eq!((outcome.summary.dropped, outcome.summary.failed), (4, 0));
@@ -405,8 +406,8 @@ fn joint_damage_follows_the_profile_and_the_selection() {
 }
 
 #[test]
-fn an_empty_reference_answer_is_left_out_and_said() {
-    let bench = Bench::new(2);
+fn a_reference_answer_that_says_nothing_is_left_out_and_said() {
+    let mut bench = Bench::new(2);
     let data = bench.folder.path().join("pack/data/logbook_qa.jsonl");
     let text = fs::read_to_string(&data)
         .unwrap()
@@ -429,6 +430,20 @@ fn an_empty_reference_answer_is_left_out_and_said() {
     assert_eq!(
         stored.samples[0].budgets["25%"].reference_nll_change.len(),
         4
+    );
+
+    bench.options.limit = Some(Limit::First(1));
+    bench.recipe.first_token = FirstToken::Skip;
+    fs::remove_dir_all(bench.out()).unwrap();
+    bench.run().unwrap();
+    let sample = &bench.stored().samples[0];
+    assert!(sample.budgets["25%"].reference_nll_change.is_empty());
+    let expected =
+        "no token of the reference answer depends on the cache: its likelihood was not measured";
+    assert_eq!(
+        sample.warnings,
+        [expected],
+        "one token, which the dense prefill gives"
     );
 }
 
@@ -475,7 +490,7 @@ fn the_reader_ignores_equal_lines_and_refuses_what_does_not_fit() {
         );
     };
     refused(
-        &last.replace("\"positions\":3", "\"positions\":2"),
+        &last.replace("\"positions\":4", "\"positions\":2"),
         "stored twice with different contents",
     );
     refused(

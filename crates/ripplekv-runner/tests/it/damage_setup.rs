@@ -136,7 +136,7 @@ impl Bench {
             joint: true,
             mapping: json!({"r": 4}),
             seed: 7,
-            first_token: FirstToken::Skip,
+            first_token: FirstToken::Reread,
             protocol: json!({"chat_template": "auto"}),
         };
         Self {
