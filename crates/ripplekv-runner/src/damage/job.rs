@@ -77,7 +77,7 @@ impl<'a> DamageJob<'a> {
         let usable = usable(self, &state.samples);
         if summary.left > 0 {
             // The first pass comes first; each of its samples is visited twice.
-            summary.left += summary.left + usable.len();
+            summary.left = 2 * summary.left + usable.len();
         } else if has_both_halves(&usable) {
             let recipe = files::joint_recipe(&head, usable.iter().map(|(_, line)| *line))?;
             let lines = usable.iter().map(|(place, _)| {

@@ -334,12 +334,12 @@ fn the_oracle_of_a_half_comes_from_the_other_half_alone() {
                 .filter(|sample| sample.sample.ends_with("-1") != line.sample.ends_with("-1"))
                 .collect();
             let oracle = weights(&format!("oracle@{budget}"));
-            for layer in 0..4 {
+            for (layer, weight) in oracle.iter().enumerate() {
                 let sum: f64 = other
                     .iter()
                     .map(|sample| sample.budgets[*budget].kl[layer])
                     .sum();
-                assert!((oracle[layer] - 100.0 - sum / other.len() as f64).abs() < 1e-12);
+                assert!((weight - 100.0 - sum / other.len() as f64).abs() < 1e-12);
             }
             let by_name = &line.budgets[*budget];
             assert_eq!(

@@ -104,11 +104,13 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     pub(crate) fn warnings(&self) -> Vec<&str> {
-        let text = |event| match event {
-            &DamageProgress::Warning { ref text } => Some(text.as_str()),
-            _ => None,
-        };
-        self.events.iter().filter_map(text).collect()
+        self.events
+            .iter()
+            .filter_map(|event| match event {
+                DamageProgress::Warning { text } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect()
     }
 
     /// Calls of the first and of the second pass.
