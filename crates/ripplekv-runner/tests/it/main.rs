@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod damage;
+mod damage_numbers;
 mod damage_setup;
 mod damage_signals;
 mod keys;
