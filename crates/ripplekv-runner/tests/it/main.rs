@@ -7,6 +7,10 @@
 
 mod bad_input;
 mod calibrate;
+mod damage;
+mod damage_numbers;
+mod damage_setup;
+mod damage_signals;
 mod keys;
 mod pack;
 mod profile;
