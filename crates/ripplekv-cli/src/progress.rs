@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use ripplekv_runner::damage::DamageProgress;
 use ripplekv_runner::run::{Event, Observer};
 
 use crate::output::Output;
@@ -15,7 +16,17 @@ pub(crate) struct Progress {
     output: Output,
     bar: Option<ProgressBar>,
     state: State,
+    stage: Stage,
     last_line: Instant,
+}
+
+/// The pass of the damage stage in hand.
+#[derive(Clone, Copy)]
+struct Stage {
+    what: &'static str,
+    done: usize,
+    to_do: usize,
+    started: Instant,
 }
 
 struct State {
@@ -40,6 +51,12 @@ impl Progress {
                 tokens: 0,
                 tokens_done: 0,
                 failed: 0,
+            },
+            stage: Stage {
+                what: "",
+                done: 0,
+                to_do: 0,
+                started: Instant::now(),
             },
             last_line: Instant::now(),
         }
@@ -89,6 +106,81 @@ impl Progress {
             }
             None => {}
         }
+    }
+
+    fn damage(&mut self, model: &str, progress: &DamageProgress) {
+        match progress {
+            DamageProgress::Started { samples, to_do } => {
+                self.stage_started("layers", model, *samples, *to_do);
+            }
+            DamageProgress::JointStarted { samples, to_do } => {
+                self.stage_started("all layers", model, *samples, *to_do);
+            }
+            DamageProgress::Layer { done, of } => {
+                let text = format!("{}, layer {done} of {of}", self.stage_text(model));
+                self.profile_line(text, false);
+            }
+            DamageProgress::SampleDone {
+                task,
+                sample,
+                dropped,
+                ..
+            } => {
+                if let Some(reason) = dropped {
+                    self.say(|output| {
+                        output.warning(&format!(
+                            "damage of {model}: sample {task}/{sample} is left out: {reason}"
+                        ));
+                    });
+                }
+                self.stage_sample_done(model);
+            }
+            DamageProgress::JointDone { .. } => self.stage_sample_done(model),
+            DamageProgress::Warning { text } => self.say(|output| output.warning(text)),
+        }
+    }
+
+    fn stage_started(&mut self, what: &'static str, model: &str, samples: usize, to_do: usize) {
+        self.stage = Stage {
+            what,
+            done: 0,
+            to_do,
+            started: Instant::now(),
+        };
+        self.last_line = Instant::now();
+        if let Some(bar) = &self.bar {
+            bar.reset();
+            bar.set_style(style("{msg}"));
+        }
+        self.say(|output| {
+            output.note(&format!(
+                "damage of {model}, {what}: {samples} samples, {to_do} to do"
+            ));
+        });
+    }
+
+    fn stage_text(&self, model: &str) -> String {
+        let Stage {
+            what, done, to_do, ..
+        } = self.stage;
+        format!("damage of {model}, {what}: {done} of {to_do} samples")
+    }
+
+    fn stage_sample_done(&mut self, model: &str) {
+        self.stage.done += 1;
+        let Stage {
+            done,
+            to_do,
+            started,
+            ..
+        } = self.stage;
+        let left = started.elapsed().as_secs_f64() / done as f64 * (to_do - done.min(to_do)) as f64;
+        let text = format!(
+            "{}, {} left",
+            self.stage_text(model),
+            duration(Duration::from_secs_f64(left))
+        );
+        self.profile_line(text, done == to_do);
     }
 
     /// Takes the bar away until something moves it again.
@@ -310,6 +402,7 @@ impl Observer for Progress {
                     "{model}, {method}: calibrated to r = {r}, gamma = {gamma}, with {relative_kl:.3} of the KL of a uniform allocation"
                 ));
             }),
+            Event::Damage { model, progress } => self.damage(model, progress),
             Event::UnitBusy { model, task, block } => self.say(|output| {
                 output.note(&format!(
                     "{model}, {task}, block {block}: another process works on it"

@@ -205,6 +205,15 @@ impl Only {
             .all(|(_, patterns)| patterns.iter().any(|pattern| glob(pattern, model)))
     }
 
+    /// Whether the filters on tasks let one through; filters on other keys say nothing of it.
+    #[must_use]
+    pub fn allows_task(&self, task: &str) -> bool {
+        self.filters
+            .iter()
+            .filter(|(key, _)| key == "task")
+            .all(|(_, patterns)| patterns.iter().any(|pattern| glob(pattern, task)))
+    }
+
     /// True without any filter.
     #[must_use]
     pub fn is_empty(&self) -> bool {

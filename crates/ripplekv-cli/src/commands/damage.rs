@@ -1,20 +1,17 @@
-//! `ripplekv damage`: what compressing single layers for real does, and nothing else.
+//! `ripplekv damage`: profile and damage of every model of a spec, their report, and no cells.
 
 use crate::arguments::StageArguments;
-use crate::commands::experiment;
+use crate::commands::run::Work;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::wiring;
 
-pub(crate) fn damage(arguments: &StageArguments, _output: Output) -> Result<u8, Failure> {
-    wiring::set_threads(arguments.machine.threads)?;
-    let catalog = wiring::catalog();
-    let plan = experiment::plan(&arguments.spec, &arguments.selection, &catalog)?;
-    if plan.damage.is_none() {
-        return Err(Failure::Data(format!(
-            "{}: the key 'damage' is missing\nhint: write damage: {{budgets: [10%], scorer: snapkv}}",
-            arguments.spec.display()
-        )));
-    }
-    Err(Failure::Data("the damage stage is not wired".to_owned()))
+pub(crate) fn damage(arguments: &StageArguments, output: Output) -> Result<u8, Failure> {
+    let work = Work {
+        spec: &arguments.spec,
+        selection: &arguments.selection,
+        machine: &arguments.machine,
+        retry_failed: false,
+        only_stages: true,
+    };
+    work.run(output)
 }

@@ -36,6 +36,7 @@ pub(crate) fn profile(arguments: &StageArguments, output: Output) -> Result<u8, 
         stop: &stop,
         segmenter: None,
         program_version: env!("CARGO_PKG_VERSION"),
+        only_stages: false,
     };
     let summary = run_profiles(&plan, loader.as_ref(), &options, &mut progress)?;
     progress.clear();

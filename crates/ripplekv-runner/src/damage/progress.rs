@@ -1,9 +1,12 @@
 //! What happens during the damage stage, and how it ends.
 
+use serde::Serialize;
+
 use crate::exit;
 
 /// What happens during the stage.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "damage", rename_all = "kebab-case")]
 pub enum DamageProgress {
     /// Single layers are about to be measured.
     Started {

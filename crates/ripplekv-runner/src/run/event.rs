@@ -4,6 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
+use crate::damage::DamageProgress;
 use crate::error::RunnerError;
 use crate::store::Store;
 
@@ -152,6 +153,13 @@ pub enum Event {
         gamma: f64,
         /// Mean KL relative to uniform.
         relative_kl: f64,
+    },
+    /// Something happened in the damage stage.
+    Damage {
+        /// Model name.
+        model: String,
+        /// What.
+        progress: DamageProgress,
     },
     /// Another process works on this block.
     UnitBusy {

@@ -1,6 +1,7 @@
 //! Drives a plan: prepares prompts, claims units, asks the engine, scores and stores.
 //! What happens is told as [`Event`]s; progress, log and exit code are made from them.
 
+mod damage;
 mod evaluate;
 mod event;
 mod job;
@@ -46,6 +47,8 @@ pub struct RunOptions<'a> {
     pub segmenter: Option<&'a Segmenter>,
     /// Version of the program, for the manifest.
     pub program_version: &'a str,
+    /// Leaves the cells alone: only the profile and the damage are measured.
+    pub only_stages: bool,
 }
 
 /// How a run ended.
@@ -59,8 +62,11 @@ pub struct RunSummary {
     pub failed: usize,
     /// Selected cells of prompts that are not stored yet: interrupted, or held by another process.
     pub left: usize,
-    /// Models whose stages are not done, as the run was asked to stop; only for a spec without cells.
+    /// Visits of samples in the profile and damage stages that are not done: the run was asked to stop, or another
+    /// process is at them.
     pub stages_left: usize,
+    /// Samples that failed in the damage stage.
+    pub stages_failed: usize,
     /// Whether the run was asked to stop.
     pub interrupted: bool,
 }
@@ -71,7 +77,7 @@ impl RunSummary {
     pub fn exit_code(&self) -> u8 {
         if self.left + self.stages_left > 0 {
             exit::INCOMPLETE
-        } else if self.failed > 0 {
+        } else if self.failed + self.stages_failed > 0 {
             exit::FAILED_SAMPLES
         } else {
             exit::DONE
@@ -83,6 +89,8 @@ impl RunSummary {
 pub(crate) struct ReadyModel {
     pub(crate) tokenizer: Arc<dyn Tokenise>,
     pub(crate) prepared: PreparedModel,
+    /// What the damage stage visits, where the spec has one.
+    pub(crate) damage: Option<PreparedModel>,
     pub(crate) options: ripplekv_tasks::PromptOptions,
 }
 
@@ -141,15 +149,13 @@ pub fn run(
         ))?;
     }
     store.write_plan(&manifest(plan, catalog, &ready, options), &plan.cells)?;
-    if plan.cells.is_empty() {
-        return stages(plan, loader, options, &mut store, observer);
+    let mut summary = stages(plan, catalog, loader, options, &ready, &mut store, observer)?;
+    if plan.cells.is_empty() || options.only_stages || summary.stages_left > 0 {
+        return Ok(summary);
     }
     let mut evaluation = evaluate::Evaluation::new(plan, catalog, options, &ready, store, observer);
     let before = evaluation.count_missing(mine)?;
-    let mut summary = RunSummary {
-        stored_before: before.stored,
-        ..RunSummary::default()
-    };
+    summary.stored_before = before.stored;
     let started = Instant::now();
     evaluation.tell(Event::Started {
         cells: plan.selected.len(),
@@ -184,23 +190,27 @@ pub fn run(
     Ok(summary)
 }
 
-/// The stages of a spec without cells.
+/// What comes before the cells: the damage stage with its profiles, or the profiles alone of a spec without cells.
+/// (The profiles that cells need are measured with the model's cells, so that it is loaded once.)
 fn stages(
     plan: &Plan,
+    catalog: &Catalog,
     loader: &dyn Loader,
     options: &RunOptions<'_>,
+    ready: &[ReadyModel],
     store: &mut Store,
     observer: &mut dyn Observer,
 ) -> Result<RunSummary, RunnerError> {
     let mut summary = RunSummary::default();
-    if let Some(planned) = &plan.profile {
-        let models = plan
-            .models
+    if plan.damage.is_some() {
+        let models: Vec<PreparedModel> = ready
             .iter()
-            .filter(|model| plan.uses_model(&model.name));
+            .filter_map(|model| model.damage.clone())
+            .collect();
         let mut teller = Teller { store, observer };
-        summary.stages_left =
-            profile::profiles_of(planned, models, loader, options, &mut teller)?.left;
+        let damage = damage::damage_of(plan, catalog, loader, options, &models, &mut teller)?;
+        summary.stages_left = damage.left;
+        summary.stages_failed = damage.failed;
     }
     summary.interrupted = options.stop.is_set();
     Ok(summary)
@@ -243,9 +253,6 @@ fn prepare_all(
                 model: model.name.clone(),
             });
         }
-        if plan.cells.is_empty() {
-            continue;
-        }
         let failed = |source| RunnerError::Model {
             model: model.name.clone(),
             source,
@@ -256,15 +263,32 @@ fn prepare_all(
         let tokenizer = loader.tokenizer(model).map_err(failed)?;
         let shape = loader.shape(model).map_err(failed)?;
         let prepared = prepare_model(plan, catalog, place, tokenizer.as_ref(), &shape)?;
-        let prompts = prepared.tasks.iter().map(|task| task.prompts.len()).sum();
+        let damage = match plan.damage {
+            Some(_) => Some(damage::prepare_for_damage(
+                plan,
+                catalog,
+                place,
+                tokenizer.as_ref(),
+                &shape,
+            )?),
+            None => None,
+        };
+        // without cells the damage stage's prompts are the run's
+        let shown = if plan.cells.is_empty() {
+            damage.as_ref().unwrap_or(&prepared)
+        } else {
+            &prepared
+        };
+        let prompts = shown.tasks.iter().map(|task| task.prompts.len()).sum();
         early.tell(Event::Prepared {
             model: model.name.clone(),
             max_context: prepared.max_context,
             prompts,
-            too_long: prepared.tasks.iter().map(|task| task.too_long).sum(),
-            short_prompts: prepared.tasks.iter().map(|task| task.short_prompts).sum(),
+            too_long: shown.tasks.iter().map(|task| task.too_long).sum(),
+            short_prompts: shown.tasks.iter().map(|task| task.short_prompts).sum(),
         });
         ready.push(ReadyModel {
+            damage,
             options: crate::plan::prompt_options(plan, &shape),
             tokenizer,
             prepared,

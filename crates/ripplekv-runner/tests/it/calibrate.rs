@@ -132,6 +132,7 @@ fn the_picked_pair_reaches_the_engine_and_the_record_but_not_the_key() {
         stop: &stop,
         segmenter: None,
         program_version: "test",
+        only_stages: false,
     };
     let mut told = Vec::new();
     let mut go = || {

@@ -83,6 +83,7 @@ pub(crate) fn execute(
         stop,
         segmenter: None,
         program_version: "test",
+        only_stages: false,
     };
     let summary = run(
         plan,

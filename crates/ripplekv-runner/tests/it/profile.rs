@@ -178,6 +178,7 @@ fn stop_after(samples: usize, folder: &TempDir, loader: &FakeLoader) -> RunSumma
         stop: &stop,
         segmenter: None,
         program_version: "test",
+        only_stages: false,
     };
     let catalog = ripplekv_runner::fake::catalog();
     let mut done = 0;

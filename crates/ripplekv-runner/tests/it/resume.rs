@@ -73,6 +73,7 @@ fn a_stop_finishes_the_prompt_in_hand() {
         stop: &stop,
         segmenter: None,
         program_version: "test",
+        only_stages: false,
     };
     let mut prompts = 0;
     let summary = run(
