@@ -1,6 +1,8 @@
 //! An engine without a model: deterministic, instant, counts its calls. For tests of everything above the seam.
 //! Its answers are words of the prompt chosen by hash, so scores and texts mean nothing.
 
+mod damage;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -303,10 +305,24 @@ impl Engine for FakeEngine {
 
     fn damage(
         &mut self,
-        _request: &DamageRequest<'_>,
-        _on_layer: &mut dyn FnMut(usize),
+        request: &DamageRequest<'_>,
+        on_layer: &mut dyn FnMut(usize),
     ) -> Result<DamageOutput, EngineError> {
-        Err(EngineError::Spec("the fake has no layers".to_owned()))
+        std::thread::sleep(self.loader.delay);
+        let asked = if request.single_layers {
+            "damage"
+        } else {
+            "joint damage"
+        };
+        self.loader
+            .calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((request.ids.len(), vec![asked.to_owned()]));
+        if self.failing_id.is_some_and(|id| request.ids.contains(&id)) {
+            return Err(EngineError::Prompt("the failing word is in it".to_owned()));
+        }
+        Ok(damage::damage(request, on_layer))
     }
 }
 

@@ -108,7 +108,7 @@ pub struct DamageSample {
 pub struct JointSample {
     /// [`DAMAGE_SCHEMA`].
     pub schema: u32,
-    /// blake3 of the recipe, with the profile's content.
+    /// blake3 of the recipe, with the profile's content and the first pass's lines.
     pub recipe: String,
     /// Task.
     pub task: String,
@@ -117,7 +117,8 @@ pub struct JointSample {
     /// 0 or 1: the half of the samples this one is in; the oracle's weights come from the other half.
     pub half: u8,
     /// KL(full, all layers compressed) in nats, by canonical budget and allocation
-    /// (`uniform`, `oracle`, and each signal's name; see [`SIGNALS`]).
+    /// (`uniform`, `oracle`, and each signal's name; see [`SIGNALS`] and [`joint_names`](super::joint_names)); empty
+    /// where the engine failed on the sample.
     pub budgets: BTreeMap<String, BTreeMap<String, f64>>,
 }
 

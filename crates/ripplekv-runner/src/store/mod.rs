@@ -2,8 +2,8 @@
 //! Writers append whole lines and never rewrite; readers take the union of all writers' files.
 
 mod environment;
-mod lines;
-mod locks;
+pub(crate) mod lines;
+pub(crate) mod locks;
 mod manifest;
 mod read;
 mod write;
@@ -11,5 +11,7 @@ mod write;
 pub use environment::{GitState, Host, git_state, peak_rss_bytes};
 pub use locks::Claim;
 pub use manifest::{MANIFEST_SCHEMA, Manifest, PackState, ProgramState, TaskState};
+pub(crate) use read::read_json;
 pub use read::{DoneIndex, StoredRun, read_done, read_run};
 pub use write::Store;
+pub(crate) use write::write_json;

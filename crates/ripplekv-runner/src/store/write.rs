@@ -289,7 +289,7 @@ fn difference(
 }
 
 /// Writes a file whole: beside it first, then renamed over it.
-fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RunnerError> {
+pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), RunnerError> {
     let failed = |source| RunnerError::Io {
         action: "cannot write",
         path: path.to_owned(),
