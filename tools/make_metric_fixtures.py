@@ -5,7 +5,7 @@
 
 Writes crates/ripplekv-metrics/tests/fixtures. The rules around the packages (normalisation, line
 choice, maximum over answers, rounding) are written here after the evaluator's published behaviour;
-ROUGE, fuzz.ratio, segmentation, means and correlations are the packages' own results. Python 3.11
+ROUGE, fuzz.ratio, segmentation, means, quantiles and correlations are the packages' own results. Python 3.11
 or later: the recursion limit of ROUGE-L is one step lower before.
 """
 
@@ -25,6 +25,7 @@ import warnings
 import jieba
 import numpy
 import rouge
+import scipy.optimize
 import scipy.special
 import scipy.stats
 
@@ -356,6 +357,29 @@ def statistics():
                     "js": (kl(p, middle) + kl(q, middle)) / 2,
                 }
             )
+    record |= {"quantiles": [], "shifts": [], "allocations": [], "detectable": []}
+    for size in (1, 2, 7, 30, 200):
+        values = [generator.gauss(0, 2) for _ in range(size)]
+        record["quantiles"].append([values, [[q, float(numpy.quantile(values, q))] for q in (0, 0.1, 0.5, 0.9, 1)]])
+        if size > 1:
+            power = scipy.stats.norm.ppf(0.975) + scipy.stats.norm.ppf(0.8)
+            record["detectable"].append([values, float(power * scipy.stats.sem(values))])
+    for size in (5, 12, 30, 32):
+        for smooth in (1, 4):
+            left, right = (
+                numpy.convolve([generator.gauss(0, 1) for _ in range(size + smooth - 1)], numpy.ones(smooth), "valid")
+                for _ in range(2)
+            )
+            right = numpy.round(right + 0.3 * left, 0 if smooth == 1 else 3)
+            rhos = [abs(scipy.stats.spearmanr(numpy.roll(left, k), right).statistic) for k in range(size)]
+            share = sum(rho >= rhos[0] - 1e-9 for rho in rhos) / size
+            record["shifts"].append([left.tolist(), right.tolist(), share])
+    for exponent in (0.5, 1.0, 2.5):
+        damage = numpy.array([generator.lognormvariate(0, 1) for _ in range(8)])
+        # Shares by softmax, so that the search is free of bounds.
+        total = lambda x: float(numpy.sum(damage * (len(damage) * scipy.special.softmax(x)) ** -exponent))
+        found = scipy.optimize.minimize(total, numpy.zeros(len(damage)), method="BFGS", options={"gtol": 1e-9})
+        record["allocations"].append([damage.tolist(), exponent, found.fun / total(numpy.zeros(len(damage)))])
     return record
 
 

@@ -54,6 +54,17 @@ pub struct ResolvedMethod {
     pub params: Value,
 }
 
+/// Key of [`Cell::protocol`] that holds the recipe hash of the profile that the cell's allocation comes from.
+pub(crate) const PROFILE_KEY: &str = "profile";
+
+impl Cell {
+    /// Recipe hash of the profile that the allocation comes from; `None` for cells without one.
+    #[must_use]
+    pub fn profile_recipe(&self) -> Option<&str> {
+        self.protocol.get(PROFILE_KEY)?.as_str()
+    }
+}
+
 /// Which part of the prompt is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -23,7 +23,8 @@ use crate::engine::{
 /// Layers of the fake model.
 pub const LAYERS: usize = 4;
 
-/// Methods, budgets and models that the fake knows: `full`, `streaming-llm`, `snapkv`, `pyramidkv`; `tiny`, `absent`.
+/// Methods, budgets and models that the fake knows: `full`, `streaming-llm`, `snapkv`, `pyramidkv`, `ripplekv`; `tiny`,
+/// `absent`.
 #[must_use]
 pub fn catalog() -> Catalog {
     let method = |name, params: &'static [Param], must_keep: &'static str| MethodEntry {
@@ -38,6 +39,13 @@ pub fn catalog() -> Catalog {
         must_keep_tokens: Arc::new(|params| number(params, must_keep)),
         needs_signal: Arc::new(|_| None),
     };
+    let ripplekv = MethodEntry {
+        scorer: Some("snapkv"),
+        allocator: Some("ripple"),
+        parse: Arc::new(parse_ripple),
+        needs_signal: Arc::new(|_| Some("sensitivity")),
+        ..method("ripplekv", WINDOW, "window")
+    };
     let model = |name| ModelEntry {
         name,
         summary: "a model of the fake engine",
@@ -50,11 +58,12 @@ pub fn catalog() -> Catalog {
             method("streaming-llm", SINKS, "sinks"),
             method("snapkv", WINDOW, "window"),
             method("pyramidkv", WINDOW_BETA, "window"),
+            ripplekv,
         ],
         models: vec![model("tiny"), model("absent")],
         parse_budget,
         total_entries,
-        ripple_weights: |signal, _| Ok(vec![1.0; signal.len()]),
+        ripple_weights,
         numerics_version: 1,
     }
 }
@@ -114,6 +123,40 @@ fn parse(given: &Value, params: &[Param]) -> Result<Value, ParamProblem> {
     Ok(Value::Object(parsed))
 }
 
+/// `r` and `gamma` beside the parameters of [`WINDOW`].
+fn parse_ripple(given: &Value) -> Result<Value, ParamProblem> {
+    let mut rest = given.as_object().cloned().unwrap_or_default();
+    let mut take = |key: &str, default: f64, least: f64| match rest.remove(key) {
+        None => Ok(json!(default)),
+        Some(value) if key == "r" && value == "calibrate" => Ok(value),
+        Some(value) if value.as_f64().is_some_and(|number| number >= least) => Ok(value),
+        Some(_) => Err(ParamProblem {
+            key: Some(key.to_owned()),
+            message: format!("must be a number of at least {least}"),
+            known: Vec::new(),
+            unknown: None,
+        }),
+    };
+    let (r, gamma) = (take("r", 4.0, 0.01)?, take("gamma", 2.0, 1.0)?);
+    let mut parsed = parse(&Value::Object(rest), WINDOW)?;
+    parsed["r"] = r;
+    parsed["gamma"] = gamma;
+    Ok(parsed)
+}
+
+/// The ripple mapping without a centre.
+fn ripple_weights(signal: &[f64], params: &Value) -> Result<Vec<f64>, ParamProblem> {
+    let number = |key: &str| params[key].as_f64().unwrap_or(1.0);
+    let (r, gamma) = (number("r"), number("gamma"));
+    let least = signal.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = signal.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let width = if most > least { most - least } else { 1.0 };
+    Ok(signal
+        .iter()
+        .map(|value| libm::pow(r, (value - least) / width).clamp(1.0 / gamma, gamma))
+        .collect())
+}
+
 fn parse_budget(text: &str) -> Result<String, String> {
     let (digits, share) = text
         .strip_suffix('%')
@@ -144,6 +187,7 @@ pub struct FakeLoader {
     failing_word: Option<String>,
     weights: String,
     calls: Arc<Mutex<Vec<Call>>>,
+    measured: Arc<Mutex<Vec<(String, usize)>>>,
     loads: Arc<AtomicUsize>,
 }
 
@@ -173,6 +217,15 @@ impl FakeLoader {
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Calibration samples whose sensitivity was asked for, each with the number of noise scales.
+    #[must_use]
+    pub fn measured(&self) -> Vec<(String, usize)> {
+        self.measured
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
@@ -297,10 +350,20 @@ impl Engine for FakeEngine {
 
     fn sensitivity(
         &mut self,
-        _request: &SensitivityRequest<'_>,
-        _on_layer: &mut dyn FnMut(usize),
+        request: &SensitivityRequest<'_>,
+        on_layer: &mut dyn FnMut(usize),
     ) -> Result<SensitivityOutput, EngineError> {
-        Err(EngineError::Spec("the fake has no layers".to_owned()))
+        std::thread::sleep(self.loader.delay);
+        self.loader
+            .measured
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push((request.sample.to_owned(), request.sigmas.len()));
+        if self.failing_id.is_some_and(|id| request.ids.contains(&id)) {
+            return Err(EngineError::Prompt("the failing word is in it".to_owned()));
+        }
+        (1..=LAYERS).for_each(on_layer);
+        Ok(made_up_sensitivity(request))
     }
 
     fn damage(
@@ -326,6 +389,45 @@ impl Engine for FakeEngine {
     }
 }
 
+/// Grows with the square of the noise up to [`QUADRATIC_UP_TO`] and not beyond, differs by layer, and a little by sample.
+fn made_up_sensitivity(request: &SensitivityRequest<'_>) -> SensitivityOutput {
+    const LAYER_KL: [f64; LAYERS] = [1.0, 8.0, 2.0, 4.0];
+    let chance = |layer: usize| {
+        let name = format!("{} {} {layer}", request.seed, request.sample);
+        f64::from(blake3::hash(name.as_bytes()).as_bytes()[0]) / 255.0
+    };
+    let kl = |sigma: f64, layer: usize| {
+        let sigma = sigma.min(QUADRATIC_UP_TO);
+        sigma * sigma * LAYER_KL[layer] * (0.8 + 0.4 * chance(layer))
+    };
+    let by_layer = |of: &dyn Fn(usize) -> f64| (0..LAYERS).map(of).collect::<Vec<f64>>();
+    let rows: Vec<Vec<f64>> = request
+        .sigmas
+        .iter()
+        .map(|sigma| by_layer(&|layer| kl(*sigma, layer)))
+        .collect();
+    let answer = request.answer_tokens.min(request.ids.len());
+    SensitivityOutput {
+        answer_ids: request.ids[..answer].to_vec(),
+        positions: answer.saturating_sub(1),
+        local_response: request
+            .sigmas
+            .iter()
+            .map(|sigma| by_layer(&|layer| sigma / (1.0 + layer as f64)))
+            .collect(),
+        all_layers_kl: rows
+            .iter()
+            .map(|row| 2.0 * row.iter().sum::<f64>())
+            .collect(),
+        kl: rows,
+        window_entropy: by_layer(&|layer| 1.0 + chance(layer)),
+        hidden_change: by_layer(&|layer| 0.1 * (1.0 + layer as f64)),
+    }
+}
+
+/// Noise scale up to which the made-up KL is quadratic.
+const QUADRATIC_UP_TO: f64 = 0.1;
+
 /// Keeps an even share of the prompt in every layer and answers with words of the prompt.
 fn answer(request: &PromptRequest<'_>, cell: &CellRequest<'_>) -> Result<CellResult, EngineError> {
     let n = request.ids.len();
@@ -350,8 +452,13 @@ fn answer(request: &PromptRequest<'_>, cell: &CellRequest<'_>) -> Result<CellRes
     let kept_per_layer = (0..LAYERS as u64)
         .map(|layer| ((kept + LAYERS as u64 - 1 - layer) / LAYERS as u64) as u32)
         .collect();
+    let signals = if cell.method.name == "ripplekv" {
+        format!("{:?}", request.signals)
+    } else {
+        String::new()
+    };
     let recipe = format!(
-        "{} {} {kept}",
+        "{} {} {kept}{signals}",
         cell.method.name,
         canonical_json(&cell.method.params)
     );

@@ -196,6 +196,15 @@ impl Only {
         })
     }
 
+    /// Whether the filters on models let one through; filters on other keys say nothing of it.
+    #[must_use]
+    pub fn allows_model(&self, model: &str) -> bool {
+        self.filters
+            .iter()
+            .filter(|(key, _)| key == "model")
+            .all(|(_, patterns)| patterns.iter().any(|pattern| glob(pattern, model)))
+    }
+
     /// True without any filter.
     #[must_use]
     pub fn is_empty(&self) -> bool {

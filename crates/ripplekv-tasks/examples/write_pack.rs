@@ -1,5 +1,5 @@
-//! Writes a generated pack: `write_pack quickstart DIR [SCORES.json]`, `write_pack candidates DIR`
-//! or `write_pack study DIR`. Scores: a JSON object from record id to the full cache's score.
+//! Writes a generated pack: `write_pack quickstart DIR [SCORES.json]`, `write_pack candidates DIR`,
+//! `write_pack study DIR` or `write_pack calibration DIR`. Scores: a JSON object from record id to the full cache's score.
 #![expect(clippy::print_stderr, reason = "a small program for developers")]
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::error::Error;
 
 use ripplekv_tasks::generate::{
     DEFAULT_SEED, PackKind, QUICKSTART_RECORDS_PER_TASK, generate_candidates, select_quickstart,
-    write_pack, write_study,
+    write_calibration, write_pack, write_study,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -16,6 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let candidates = || generate_candidates(PackKind::Quickstart, DEFAULT_SEED);
     let manifest = match arguments[..] {
         ["study", dir] => write_study(dir, DEFAULT_SEED)?,
+        ["calibration", dir] => write_calibration(dir, DEFAULT_SEED)?,
         ["candidates", dir] => {
             write_pack(dir, PackKind::Quickstart, DEFAULT_SEED, &candidates(), None)?
         }
@@ -37,7 +38,12 @@ fn main() -> Result<(), Box<dyn Error>> {
                 Some(&scores),
             )?
         }
-        _ => return Err("usage: write_pack quickstart|candidates|study DIR [SCORES.json]".into()),
+        _ => {
+            return Err(
+                "usage: write_pack quickstart|candidates|study|calibration DIR [SCORES.json]"
+                    .into(),
+            );
+        }
     };
     for (task, records) in manifest.tasks {
         eprintln!("{task}: {} records", records.records.len());

@@ -28,7 +28,8 @@
 //! - [`prepare`]: render, truncate, chat form, tokenise, in the official order;
 //! - [`StopRule`], [`postprocess`], [`score_record`], [`clean_up_spaces`]: after the model;
 //! - [`Tokenise`]: what is needed of a tokenizer; [`testing::WordTokenizer`] is a fake;
-//! - [`generate`]: the quickstart and study packs.
+//! - [`pack_hash`]: the content of a pack in one hash;
+//! - [`generate`]: the quickstart, study and calibration packs.
 //!
 //! To add a task, add one line to [`TASKS`] (`src/table.rs`) and give a pack its records
 //! (`data/<task>.jsonl`) and its two config entries. The groups, `ripplekv ls tasks` and the
@@ -41,6 +42,7 @@ mod groups;
 mod install;
 mod pack;
 mod pack_error;
+mod pack_hash;
 mod prompt;
 mod record;
 mod render;
@@ -62,6 +64,7 @@ pub use pack::{
     Pack, Records, Selection,
 };
 pub use pack_error::PackError;
+pub use pack_hash::pack_hash;
 pub use prompt::{
     BosRule, ChatRule, Prompt, PromptError, PromptOptions, hash_ids, official_max_context, prepare,
 };

@@ -90,8 +90,10 @@ pub enum Suite {
     LongBench,
     /// The 13 length-balanced tasks of LongBench-E (`<task>_e`).
     LongBenchE,
-    /// Our own generated tasks (quickstart and study packs).
+    /// Our own generated tasks, one a category (quickstart, study and calibration packs).
     Own,
+    /// Our own generated tasks that the calibration pack alone has.
+    Calibration,
 }
 
 impl Suite {
@@ -100,6 +102,7 @@ impl Suite {
         match self {
             Suite::LongBench | Suite::LongBenchE => "longbench",
             Suite::Own => "quickstart",
+            Suite::Calibration => "calibration",
         }
     }
 

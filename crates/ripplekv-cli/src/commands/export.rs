@@ -58,7 +58,7 @@ pub(crate) fn export(arguments: &ExportArguments, output: Output) -> Result<(), 
         write(&path, &file.lines)?;
         output.line(&format!("{} ({} records)", path.display(), file.records))?;
         let stem = name.file_stem().unwrap_or_default().to_string_lossy();
-        strangers |= find_task(&stem).is_ok_and(|task| task.suite == Suite::Own);
+        strangers |= find_task(&stem).is_ok_and(|task| !task.suite.has_pinned_config());
     }
     if strangers {
         output.note("some tasks are not LongBench's: `ripplekv score` knows them, the authors' eval.py does not");
@@ -126,7 +126,7 @@ fn place(cell: &Cell, all: &[&Cell]) -> Result<PathBuf, Failure> {
     let task = find_task(&cell.task).map_err(|error| Failure::Data(error.to_string()))?;
     let (folder, file) = match task.suite {
         Suite::LongBenchE => ("pred_e", task.config_key),
-        Suite::LongBench | Suite::Own => ("pred", task.name),
+        Suite::LongBench | Suite::Own | Suite::Calibration => ("pred", task.name),
     };
     Ok(Path::new(folder)
         .join(label(cell, all))

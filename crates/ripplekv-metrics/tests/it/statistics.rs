@@ -1,7 +1,8 @@
-//! Rank correlations and divergences against scipy.
+//! Rank correlations, divergences, quantiles and allocation against numpy 2.4.6 and scipy 1.17.1.
 
 use ripplekv_metrics::statistics::{
-    jensen_shannon_divergence, kendall_tau_b, kl_divergence, log_softmax, mid_ranks, spearman,
+    circular_shift_p_value, jensen_shannon_divergence, kendall_tau_b, kl_divergence, log_softmax,
+    mid_ranks, predicted_allocation_ratio, quantile, smallest_detectable_difference, spearman,
 };
 use serde::Deserialize;
 
@@ -12,6 +13,10 @@ struct Statistics {
     ranks: Vec<(Vec<f64>, Vec<f64>)>,
     correlations: Vec<Correlation>,
     divergences: Vec<Divergence>,
+    quantiles: Vec<(Vec<f64>, Vec<(f64, f64)>)>,
+    shifts: Vec<(Vec<f64>, Vec<f64>, f64)>,
+    allocations: Vec<(Vec<f64>, f64, f64)>,
+    detectable: Vec<(Vec<f64>, f64)>,
 }
 
 #[derive(Deserialize)]
@@ -75,5 +80,51 @@ fn divergences_equal_scipy_within_f32() {
             "{js} {}",
             case.js
         );
+    }
+}
+
+#[test]
+fn quantiles_equal_numpy() {
+    let expected: Statistics = fixture("statistics.json");
+    for (values, quantiles) in &expected.quantiles {
+        for (q, expected) in quantiles {
+            let value = quantile(values, *q).unwrap();
+            assert!((value - expected).abs() < 1e-12, "{q}: {value} {expected}");
+        }
+    }
+}
+
+#[test]
+fn circular_shifts_equal_scipy_on_rolled_values() {
+    let expected: Statistics = fixture("statistics.json");
+    assert!(expected.shifts.iter().any(|(_, _, share)| *share > 0.3));
+    for (left, right, share) in &expected.shifts {
+        assert_eq!(circular_shift_p_value(left, right), Ok(*share));
+    }
+}
+
+/// scipy minimises the total damage over all splits of the budget; ours is the closed form.
+#[test]
+fn the_predicted_ratio_is_the_minimum_that_scipy_finds() {
+    let expected: Statistics = fixture("statistics.json");
+    assert!(
+        expected
+            .allocations
+            .iter()
+            .all(|(_, _, least)| *least < 0.95)
+    );
+    for (damage, exponent, least) in &expected.allocations {
+        let ratio = predicted_allocation_ratio(damage, *exponent).unwrap();
+        assert!((ratio - least).abs() < 1e-7, "{ratio} {least}");
+    }
+}
+
+/// Ours rounds the two normal percentiles to six digits.
+#[test]
+fn detectable_differences_equal_scipy() {
+    let expected: Statistics = fixture("statistics.json");
+    for (values, expected) in &expected.detectable {
+        let value = smallest_detectable_difference(values).unwrap();
+        assert!((value / expected - 1.0).abs() < 1e-6, "{value} {expected}");
     }
 }

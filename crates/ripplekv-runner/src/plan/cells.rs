@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::canonical::canonical_hash;
 use crate::catalog::Catalog;
-use crate::cell::{Cell, CellKey, ModelSource, Query, ResolvedModel};
+use crate::cell::{Cell, CellKey, ModelSource, PROFILE_KEY, Query, ResolvedModel};
 use crate::plan::methods::PlannedMethod;
 use crate::plan::{METRIC_VERSION, PlannedTask};
 use crate::spec::{ProtocolSpec, Spec};
@@ -21,6 +21,7 @@ pub(crate) fn expand(
     models: &[ResolvedModel],
     tasks: &[PlannedTask],
     methods: &[PlannedMethod],
+    recipe_hash: Option<&str>,
 ) -> Vec<Cell> {
     let mut seen = BTreeSet::new();
     let mut cells = Vec::new();
@@ -42,6 +43,7 @@ pub(crate) fn expand(
                             planned,
                             budget,
                             *query,
+                            recipe_hash,
                         );
                         if seen.insert((cell.model.clone(), cell.key.clone())) {
                             cells.push(cell);
@@ -62,8 +64,13 @@ fn cell(
     planned: &PlannedMethod,
     budget: Option<&String>,
     query: Query,
+    recipe_hash: Option<&str>,
 ) -> Cell {
-    let identity = identity(catalog, protocol, model, task, budget.is_some());
+    let mut identity = identity(catalog, protocol, model, task, budget.is_some());
+    // only here, so that the keys of all other cells do not depend on the profile
+    if let (true, Some(recipe_hash)) = (planned.needs_profile, recipe_hash) {
+        identity[PROFILE_KEY] = json!(recipe_hash);
+    }
     let hashed = json!({
         "identity": identity,
         "task": task.info.name,

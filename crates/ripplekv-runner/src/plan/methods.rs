@@ -14,10 +14,12 @@ pub(crate) struct PlannedMethod {
     pub(crate) method: ResolvedMethod,
     /// Canonical budgets; empty for a method that takes none.
     pub(crate) budgets: Vec<String>,
+    /// Whether its allocation comes from the model's profile.
+    pub(crate) needs_profile: bool,
 }
 
 pub(crate) fn resolve(spec: &Spec, catalog: &Catalog) -> Result<Vec<PlannedMethod>, SpecError> {
-    let budgets = budgets(spec, catalog)?;
+    let budgets = budgets(spec, catalog, &spec.budgets, "budgets")?;
     let mut planned = Vec::new();
     for (place, written) in spec.methods.iter().enumerate() {
         let path = format!("methods[{place}]");
@@ -49,6 +51,7 @@ pub(crate) fn resolve(spec: &Spec, catalog: &Catalog) -> Result<Vec<PlannedMetho
                 ));
             }
             planned.push(PlannedMethod {
+                needs_profile: (entry.needs_signal)(&method.params).is_some(),
                 method,
                 budgets: if entry.takes_budget {
                     budgets.clone()
@@ -61,12 +64,18 @@ pub(crate) fn resolve(spec: &Spec, catalog: &Catalog) -> Result<Vec<PlannedMetho
     Ok(planned)
 }
 
-fn budgets(spec: &Spec, catalog: &Catalog) -> Result<Vec<String>, SpecError> {
-    let mut canonical: Vec<String> = Vec::with_capacity(spec.budgets.len());
-    for (place, text) in spec.budgets.iter().enumerate() {
+/// Canonical forms of the budgets written at the key `path`, each once.
+pub(crate) fn budgets(
+    spec: &Spec,
+    catalog: &Catalog,
+    texts: &[String],
+    path: &str,
+) -> Result<Vec<String>, SpecError> {
+    let mut canonical: Vec<String> = Vec::with_capacity(texts.len());
+    for (place, text) in texts.iter().enumerate() {
         let budget = (catalog.parse_budget)(text).map_err(|message| {
             spec.source.error(
-                &format!("budgets[{place}]"),
+                &format!("{path}[{place}]"),
                 message,
                 Some(
                     "write a share such as 10%, tokens a layer such as 512, or memory such as 64MiB"
@@ -138,7 +147,7 @@ fn label(base: &str, written: &MethodSpec, chosen: &[(&str, &Value)]) -> String 
 }
 
 /// Puts a problem at the key it is about, with the nearest valid name.
-fn parameter_error(
+pub(crate) fn parameter_error(
     spec: &Spec,
     entry: &MethodEntry,
     path: &str,

@@ -5,8 +5,9 @@ mod cells;
 mod methods;
 mod models;
 mod prepare;
+mod stages;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ripplekv_tasks::{Pack, TaskInfo};
 use serde_json::{Value, json};
@@ -23,6 +24,8 @@ pub use prepare::{
     units,
 };
 
+pub use stages::{PlannedDamage, PlannedProfile, ProfilePlan};
+
 /// Changes whenever a score could; part of every cell key.
 pub const METRIC_VERSION: u32 = 1;
 
@@ -35,6 +38,8 @@ pub struct PlanOptions {
     pub limit: Option<Limit>,
     /// Which part of the units.
     pub shard: Shard,
+    /// Folder of the calibration pack that the spec names; opened where something needs a profile.
+    pub calibration: PathBuf,
 }
 
 impl Default for PlanOptions {
@@ -43,6 +48,7 @@ impl Default for PlanOptions {
             only: Only::default(),
             limit: None,
             shard: Shard::ALL,
+            calibration: PathBuf::from("datasets/calibration"),
         }
     }
 }
@@ -89,6 +95,12 @@ pub struct Plan {
     pub samples: Vec<String>,
     /// Which part of the units to run.
     pub shard: Shard,
+    /// The profile, where a cell or the damage stage needs one.
+    pub profile: Option<PlannedProfile>,
+    /// The damage stage, where the spec has one.
+    pub damage: Option<PlannedDamage>,
+    /// Filters on cells; those on models hold for the stages too.
+    pub only: Only,
     /// What a reader should know.
     pub warnings: Vec<String>,
     /// The resolved spec as it goes into the manifest.
@@ -102,6 +114,9 @@ pub struct Plan {
 pub fn check_names(spec: &Spec, catalog: &Catalog) -> Result<(), RunnerError> {
     models::resolve(spec, catalog)?;
     methods::resolve(spec, catalog)?;
+    if let Some(damage) = &spec.damage {
+        stages::damage(spec, catalog, damage)?;
+    }
     Ok(())
 }
 
@@ -122,7 +137,20 @@ impl Plan {
         let pack = Pack::open(pack_dir)?;
         let mut warnings = Vec::new();
         let tasks = resolve_tasks(spec, &pack, &mut warnings)?;
-        let cells = cells::expand(spec, catalog, &models, &tasks, &methods);
+        let damage = spec.damage.as_ref();
+        let damage = damage.map(|wanted| stages::damage(spec, catalog, wanted));
+        let damage = damage.transpose()?;
+        let needs_profile = damage.is_some() || methods.iter().any(|method| method.needs_profile);
+        let profile = if needs_profile {
+            Some(stages::profile(spec, catalog, &options.calibration)?)
+        } else {
+            None
+        };
+        if let Some(profile) = &profile {
+            warn_of_shared_records(profile, &tasks, &mut warnings)?;
+        }
+        let recipe_hash = profile.as_ref().map(|profile| profile.recipe_hash.as_str());
+        let cells = cells::expand(spec, catalog, &models, &tasks, &methods, recipe_hash);
         let selected: Vec<usize> = (0..cells.len())
             .filter(|place| {
                 let cell = &cells[*place];
@@ -135,14 +163,20 @@ impl Plan {
                 })
             })
             .collect();
-        if selected.is_empty() {
+        if selected.is_empty() && !cells.is_empty() {
             return Err(RunnerError::NothingSelected(format!(
                 "no cell passes --only {}\nhint: `ripplekv plan` lists the cells",
                 options.only
             )));
         }
         let limit = options.limit.or_else(|| spec.tasks.limit.clone());
-        let resolved = resolved_spec(spec, &models, &pack, &tasks, &methods, limit.as_ref());
+        let mut resolved = resolved_spec(spec, &models, &pack, &tasks, &methods, limit.as_ref());
+        if let Some(profile) = &profile {
+            resolved["profile"] = json!(profile.recipe);
+        }
+        if let Some(damage) = &damage {
+            resolved["damage"] = damage.resolved();
+        }
         Ok(Self {
             name: spec.name.clone(),
             models,
@@ -155,6 +189,9 @@ impl Plan {
             max_prompt_tokens: spec.tasks.max_prompt_tokens,
             samples: spec.tasks.samples.clone(),
             shard: options.shard,
+            profile,
+            damage,
+            only: options.only,
             warnings,
             resolved,
         })
@@ -168,17 +205,49 @@ impl Plan {
             .filter(move |cell| cell.model == model && cell.task == task)
     }
 
+    /// Whether a model has something to do: a selected cell, or a stage where the spec has no cells.
+    #[must_use]
+    pub fn uses_model(&self, model: &str) -> bool {
+        if self.cells.is_empty() {
+            return self.only.allows_model(model);
+        }
+        self.selected
+            .iter()
+            .any(|place| self.cells[*place].model == model)
+    }
+
     /// Whether scoring needs the Chinese segmenter.
     #[must_use]
     pub fn needs_segmenter(&self) -> bool {
+        let scores_damage = self
+            .damage
+            .as_ref()
+            .is_some_and(|damage| damage.spec.task_score);
         self.tasks.iter().any(|task| {
+            let is_scored = |place: &usize| self.cells[*place].task == task.info.name;
             task.info.metric_info().needs_segmenter
-                && self
-                    .selected
-                    .iter()
-                    .any(|place| self.cells[*place].task == task.info.name)
+                && (self.selected.iter().any(is_scored) || scores_damage)
         })
     }
+}
+
+/// Calibrating on the benchmark's own records would make its scores meaningless, so it never passes in silence.
+fn warn_of_shared_records(
+    profile: &PlannedProfile,
+    tasks: &[PlannedTask],
+    warnings: &mut Vec<String>,
+) -> Result<(), RunnerError> {
+    for info in profile.pack.tasks() {
+        let hash = profile.pack.hash(info)?;
+        if let Some(task) = tasks.iter().find(|task| task.data_hash == hash) {
+            warnings.push(format!(
+                "task '{}' has the records of the calibration pack '{}': its scores say nothing of new prompts",
+                task.info.name,
+                profile.pack.name()
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn resolve_tasks(

@@ -7,14 +7,16 @@ use ripplekv_tasks::{
     Prompt, Record as TaskRecord, StopRule, clean_up_spaces, postprocess, prepare, score_record,
 };
 
+use crate::catalog::Catalog;
 use crate::cell::Cell;
 use crate::engine::{
-    CellRequest, CellResult, Engine, EngineError, Loader, PromptOutput, PromptRequest, Signals,
+    CellRequest, CellResult, Engine, EngineError, Loader, PromptOutput, PromptRequest,
 };
 use crate::error::RunnerError;
 use crate::plan::{Plan, PlannedTask, PreparedPrompt, Unit};
 use crate::record::{RECORD_SCHEMA, Record, Timing};
-use crate::run::{Event, Observer, ReadyModel, RunOptions, RunSummary, milliseconds, tell};
+use crate::run::profile::{self, ModelProfile};
+use crate::run::{Event, Observer, ReadyModel, RunOptions, RunSummary, Teller, milliseconds};
 use crate::store::{DoneIndex, Store, peak_rss_bytes, read_done};
 
 /// What is missing of some units.
@@ -34,10 +36,13 @@ pub(crate) struct Missing {
 
 pub(crate) struct Evaluation<'a> {
     plan: &'a Plan,
+    catalog: &'a Catalog,
     options: &'a RunOptions<'a>,
     ready: &'a [ReadyModel],
     store: Store,
     observer: &'a mut dyn Observer,
+    /// Of the model in hand.
+    profile: ModelProfile,
     /// Failed samples this run tried; they are not tried twice in one run.
     retried: Vec<(String, String)>,
 }
@@ -55,6 +60,7 @@ struct Job<'a> {
 impl<'a> Evaluation<'a> {
     pub(crate) fn new(
         plan: &'a Plan,
+        catalog: &'a Catalog,
         options: &'a RunOptions<'a>,
         ready: &'a [ReadyModel],
         store: Store,
@@ -62,16 +68,25 @@ impl<'a> Evaluation<'a> {
     ) -> Self {
         Self {
             plan,
+            catalog,
             options,
             ready,
             store,
             observer,
+            profile: ModelProfile::default(),
             retried: Vec::new(),
         }
     }
 
     pub(crate) fn tell(&mut self, event: Event) -> Result<(), RunnerError> {
-        tell(&mut self.store, self.observer, event)
+        self.teller().tell(event)
+    }
+
+    fn teller(&mut self) -> Teller<'_> {
+        Teller {
+            store: &mut self.store,
+            observer: &mut *self.observer,
+        }
     }
 
     fn is_missing(&self, done: &DoneIndex, cell: &Cell, sample: &str) -> bool {
@@ -146,20 +161,26 @@ impl<'a> Evaluation<'a> {
     ) -> Result<(), RunnerError> {
         let ready = &self.ready[place];
         let model = &self.plan.models[ready.prepared.model];
-        let failed = |source| RunnerError::Model {
-            model: model.name.clone(),
-            source,
-        };
-        self.tell(Event::Loading {
-            model: model.name.clone(),
-        })?;
-        let started = Instant::now();
-        let mut engine = loader.load(model).map_err(failed)?;
-        self.store.check_identity(engine.identity())?;
-        self.tell(Event::Loaded {
-            model: model.name.clone(),
-            milliseconds: milliseconds(started),
-        })?;
+        let mut engine = profile::load(loader, model, &mut self.teller())?;
+        self.profile = ModelProfile::default();
+        if let Some(planned) = &self.plan.profile
+            && profile::needs_profile(self.plan, &model.name)
+        {
+            let (plan, catalog, options) = (self.plan, self.catalog, self.options);
+            let mut teller = self.teller();
+            let found = profile::model_profile(
+                plan,
+                planned,
+                catalog,
+                options,
+                engine.as_mut(),
+                &mut teller,
+            )?;
+            let Some(found) = found else {
+                return Ok(());
+            };
+            self.profile = found;
+        }
         for unit in units {
             if self.options.stop.is_set() {
                 return Ok(());
@@ -189,6 +210,7 @@ impl<'a> Evaluation<'a> {
         };
         // Another process may have finished the unit between the count and the claim.
         let mut done = self.done(unit)?;
+        self.check_profile(&done, model, task)?;
         let planned = &self.plan.tasks[unit.task];
         let records = self.records(planned, unit)?;
         for (prepared, record) in unit.prompts.iter().zip(&records) {
@@ -270,6 +292,32 @@ impl<'a> Evaluation<'a> {
         })
     }
 
+    /// A stored cell of this plan that came from another profile: its recipe is the same, its numbers are not.
+    fn check_profile(&self, done: &DoneIndex, model: &str, task: &str) -> Result<(), RunnerError> {
+        let Some(hash) = &self.profile.hash else {
+            return Ok(());
+        };
+        for cell in self.plan.cells_of(model, task) {
+            let stored = done
+                .profile_hash(&cell.key)
+                .filter(|stored| *stored != hash);
+            if let Some(stored) = stored {
+                return Err(RunnerError::Data {
+                    message: format!(
+                        "task '{task}', method '{}': cell {} was stored with profile {}, the one at hand for model '{model}' is {}",
+                        cell.method.label,
+                        cell.key,
+                        short(stored),
+                        short(hash)
+                    ),
+                    hint: "restore profiles/ of the results folder, or start afresh with --out DIR"
+                        .to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn prompt(
         &mut self,
         ready: &ReadyModel,
@@ -303,7 +351,14 @@ impl<'a> Evaluation<'a> {
                     peak_rss_bytes: peak,
                 });
             }
-            records.push(result.unwrap_or_else(|error| failed_record(job, cell, error)));
+            let mut record = result.unwrap_or_else(|error| failed_record(job, cell, error));
+            if cell.profile_recipe().is_some() {
+                record.profile_hash.clone_from(&self.profile.hash);
+            }
+            if let Some((_, note)) = self.profile.calibrated.get(&cell.key) {
+                record.warnings.push(note.clone());
+            }
+            records.push(record);
         }
         self.store
             .append(job.model, job.task.info.name, &records, &timings)?;
@@ -344,7 +399,10 @@ impl<'a> Evaluation<'a> {
             .iter()
             .map(|cell| CellRequest {
                 key: &cell.key,
-                method: &cell.method,
+                method: match self.profile.calibrated.get(&cell.key) {
+                    Some((method, _)) => method,
+                    None => &cell.method,
+                },
                 budget: cell.budget.as_deref(),
             })
             .collect();
@@ -354,7 +412,7 @@ impl<'a> Evaluation<'a> {
             max_new_tokens: job.task.max_new_tokens,
             stop: &stop,
             short_prompts: self.plan.protocol.short_prompts,
-            signals: &Signals::new(),
+            signals: &self.profile.signals,
         };
         match engine.evaluate(&request) {
             Ok(output) => Ok(Ok(output)),
@@ -438,6 +496,11 @@ impl<'a> Evaluation<'a> {
         }
         Ok(())
     }
+}
+
+/// The beginning of a hash, enough to tell two apart.
+fn short(hash: &str) -> &str {
+    hash.get(..12).unwrap_or(hash)
 }
 
 fn failed_record(job: &Job<'_>, cell: &Cell, error: String) -> Record {

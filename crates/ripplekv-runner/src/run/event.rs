@@ -4,6 +4,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
+use crate::error::RunnerError;
+use crate::store::Store;
+
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
@@ -55,6 +58,100 @@ pub enum Event {
         model: String,
         /// How long it took.
         milliseconds: f64,
+    },
+    /// The profile of a model is about to be measured.
+    ProfileStarted {
+        /// Model name.
+        model: String,
+        /// Calibration samples.
+        samples: usize,
+        /// Those that an earlier, interrupted run measured.
+        done: usize,
+        /// L.
+        layers: usize,
+    },
+    /// A layer of a calibration sample is measured; shown, never logged.
+    ProfileLayer {
+        /// Model name.
+        model: String,
+        /// Place of the sample, from 1.
+        sample: usize,
+        /// Calibration samples.
+        samples: usize,
+        /// Layers that are done.
+        layers_done: usize,
+        /// L.
+        layers: usize,
+    },
+    /// A calibration sample is measured, or left out.
+    ProfileSampleDone {
+        /// Model name.
+        model: String,
+        /// Task.
+        task: String,
+        /// Sample.
+        sample: String,
+        /// Samples looked at so far.
+        done: usize,
+        /// Calibration samples.
+        samples: usize,
+        /// Why it was left out.
+        dropped: Option<String>,
+        /// How long it took.
+        milliseconds: f64,
+    },
+    /// A stored profile fits and is used.
+    ProfileFound {
+        /// Model name.
+        model: String,
+        /// The file.
+        from: String,
+    },
+    /// Another process measures the same profile; this one waits for it.
+    ProfileBusy {
+        /// Model name.
+        model: String,
+    },
+    /// The profile of a model is measured and stored.
+    ProfileFinished {
+        /// Model name.
+        model: String,
+        /// The file.
+        path: String,
+        /// Noise scale.
+        sigma: f64,
+        /// Samples used.
+        samples: usize,
+        /// Samples left out.
+        dropped: usize,
+        /// Corrected split-half reliability; `None` below 4 samples.
+        reliability: Option<f64>,
+        /// Whether it stopped at the wanted reliability.
+        stopped_early: bool,
+        /// How long this run measured.
+        milliseconds: f64,
+    },
+    /// What the profile says an allocation can gain.
+    PredictedRatio {
+        /// Model name.
+        model: String,
+        /// Exponent of the law damage ~ budget^-exponent.
+        exponent: f64,
+        /// Total damage under the best allocation over that under a uniform one; `None` where undefined.
+        ratio: Option<f64>,
+    },
+    /// r and gamma were picked on the calibration pack.
+    Calibrated {
+        /// Model name.
+        model: String,
+        /// Label of the method.
+        method: String,
+        /// Picked r.
+        r: f64,
+        /// Picked gamma.
+        gamma: f64,
+        /// Mean KL relative to uniform.
+        relative_kl: f64,
     },
     /// Another process works on this block.
     UnitBusy {
@@ -124,6 +221,30 @@ pub trait Observer {
 impl<F: FnMut(&Event)> Observer for F {
     fn event(&mut self, event: &Event) {
         self(event);
+    }
+}
+
+/// Tells the log and the observer.
+pub(crate) struct Teller<'a> {
+    pub(crate) store: &'a mut Store,
+    pub(crate) observer: &'a mut dyn Observer,
+}
+
+impl Teller<'_> {
+    pub(crate) fn tell(&mut self, event: Event) -> Result<(), RunnerError> {
+        self.store
+            .log(&LogLine::now(self.store.writer().to_owned(), &event))?;
+        self.observer.event(&event);
+        Ok(())
+    }
+
+    pub(crate) fn warn(&mut self, text: String) -> Result<(), RunnerError> {
+        self.tell(Event::Warning { text })
+    }
+
+    /// Tells the observer alone: for what happens too often to be kept.
+    pub(crate) fn show(&mut self, event: &Event) {
+        self.observer.event(event);
     }
 }
 

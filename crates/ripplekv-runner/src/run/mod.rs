@@ -3,6 +3,7 @@
 
 mod evaluate;
 mod event;
+mod profile;
 mod status;
 mod stop;
 
@@ -15,7 +16,7 @@ use ripplekv_metrics::jieba::Segmenter;
 use ripplekv_tasks::Tokenise;
 
 use crate::catalog::Catalog;
-use crate::engine::{Availability, EngineError, Loader};
+use crate::engine::Loader;
 use crate::error::RunnerError;
 use crate::exit;
 use crate::plan::{METRIC_VERSION, Plan, PreparedModel, Unit, prepare_model, units};
@@ -23,7 +24,9 @@ use crate::store::{
     Host, MANIFEST_SCHEMA, Manifest, PackState, ProgramState, Store, TaskState, git_state,
 };
 
+pub(crate) use event::Teller;
 pub use event::{Event, Observer};
+pub use profile::{ProfileSummary, run_profiles};
 pub use status::{TaskStatus, status};
 pub use stop::StopSignal;
 
@@ -32,6 +35,8 @@ pub use stop::StopSignal;
 pub struct RunOptions<'a> {
     /// Results folder.
     pub out: &'a Path,
+    /// Folder that keeps profiles between experiments, below `profiles/`.
+    pub home: &'a Path,
     /// Whether failed samples run again.
     pub retry_failed: bool,
     /// Asks the run to end after the prompt in hand.
@@ -53,6 +58,8 @@ pub struct RunSummary {
     pub failed: usize,
     /// Selected cells of prompts that are not stored yet: interrupted, or held by another process.
     pub left: usize,
+    /// Models whose stages are not done, as the run was asked to stop; only for a spec without cells.
+    pub stages_left: usize,
     /// Whether the run was asked to stop.
     pub interrupted: bool,
 }
@@ -61,7 +68,7 @@ impl RunSummary {
     /// Exit code of the run.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        if self.left > 0 {
+        if self.left + self.stages_left > 0 {
             exit::INCOMPLETE
         } else if self.failed > 0 {
             exit::FAILED_SAMPLES
@@ -118,7 +125,7 @@ pub fn run(
     let prepared: Vec<PreparedModel> = ready.iter().map(|model| model.prepared.clone()).collect();
     let all = units(&prepared);
     let mine = &all[plan.shard.places(all.len())];
-    if mine.is_empty() {
+    if mine.is_empty() && !plan.cells.is_empty() {
         return Err(RunnerError::NothingSelected(nothing_reason(
             plan,
             all.len(),
@@ -133,7 +140,10 @@ pub fn run(
         ))?;
     }
     store.write_plan(&manifest(plan, catalog, &ready, options), &plan.cells)?;
-    let mut evaluation = evaluate::Evaluation::new(plan, options, &ready, store, observer);
+    if plan.cells.is_empty() {
+        return stages(plan, loader, options, &mut store, observer);
+    }
+    let mut evaluation = evaluate::Evaluation::new(plan, catalog, options, &ready, store, observer);
     let before = evaluation.count_missing(mine)?;
     let mut summary = RunSummary {
         stored_before: before.stored,
@@ -173,18 +183,30 @@ pub fn run(
     Ok(summary)
 }
 
-pub(crate) fn milliseconds(started: Instant) -> f64 {
-    started.elapsed().as_secs_f64() * 1e3
-}
-
-pub(crate) fn tell(
+/// The stages of a spec without cells.
+fn stages(
+    plan: &Plan,
+    loader: &dyn Loader,
+    options: &RunOptions<'_>,
     store: &mut Store,
     observer: &mut dyn Observer,
-    event: Event,
-) -> Result<(), RunnerError> {
-    store.log(&event::LogLine::now(store.writer().to_owned(), &event))?;
-    observer.event(&event);
-    Ok(())
+) -> Result<RunSummary, RunnerError> {
+    let mut summary = RunSummary::default();
+    if let Some(planned) = &plan.profile {
+        let models = plan
+            .models
+            .iter()
+            .filter(|model| plan.uses_model(&model.name));
+        let mut teller = Teller { store, observer };
+        summary.stages_left =
+            profile::profiles_of(planned, models, loader, options, &mut teller)?.left;
+    }
+    summary.interrupted = options.stop.is_set();
+    Ok(summary)
+}
+
+pub(crate) fn milliseconds(started: Instant) -> f64 {
+    started.elapsed().as_secs_f64() * 1e3
 }
 
 fn nothing_reason(plan: &Plan, units: usize) -> String {
@@ -212,25 +234,21 @@ fn prepare_all(
 ) -> Result<Vec<ReadyModel>, RunnerError> {
     let mut ready = Vec::new();
     for (place, model) in plan.models.iter().enumerate() {
-        let is_used = plan
-            .selected
-            .iter()
-            .any(|cell| plan.cells[*cell].model == model.name);
-        if !is_used {
+        if !plan.uses_model(&model.name) {
+            continue;
+        }
+        if profile::check_available(loader, model)? {
+            early.tell(Event::Fetching {
+                model: model.name.clone(),
+            });
+        }
+        if plan.cells.is_empty() {
             continue;
         }
         let failed = |source| RunnerError::Model {
             model: model.name.clone(),
             source,
         };
-        match loader.availability(model) {
-            Availability::Broken(message) => return Err(failed(EngineError::Model(message))),
-            Availability::Present => {}
-            Availability::Fetchable | Availability::NotChecked(_) => {
-                let model = model.name.clone();
-                early.tell(Event::Fetching { model });
-            }
-        }
         early.tell(Event::Preparing {
             model: model.name.clone(),
         });

@@ -5,6 +5,7 @@ mod locate;
 mod node;
 mod overrides;
 mod read;
+mod stages;
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,7 @@ use crate::select::Limit;
 
 pub(crate) use read::PARTS;
 pub use read::{KEYS, KeyInfo};
+pub use stages::{DEFAULT_CALIBRATION, DamageSpec, ProfileSpec};
 
 /// Version of the spec format this program reads.
 pub const SPEC_SCHEMA: u64 = 1;
@@ -37,8 +39,12 @@ pub struct Spec {
     pub protocol: ProtocolSpec,
     /// Budget texts, in order.
     pub budgets: Vec<String>,
-    /// Methods, in order.
+    /// Methods, in order; empty where only the stages run.
     pub methods: Vec<MethodSpec>,
+    /// How a model is profiled, where something needs it.
+    pub profile: ProfileSpec,
+    /// What the damage stage measures; `None` without that stage.
+    pub damage: Option<DamageSpec>,
     /// Where this was read from, for the errors of later stages.
     pub source: SpecSource,
 }

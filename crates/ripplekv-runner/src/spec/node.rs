@@ -169,6 +169,14 @@ impl<'a> Node<'a> {
             .ok_or_else(|| self.wrong(&format!("a whole number of at least {least}")))
     }
 
+    /// A finite number, whole or not.
+    pub(crate) fn number(&self, expected: &str) -> Result<f64> {
+        self.value
+            .as_f64()
+            .filter(|number| number.is_finite())
+            .ok_or_else(|| self.wrong(expected))
+    }
+
     /// One of a few words.
     pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T> {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();

@@ -11,7 +11,9 @@ use crate::error::SpecError;
 use crate::nearest::hint_for;
 use crate::select::Limit;
 use crate::spec::node::{Fields, Node};
-use crate::spec::{MethodSpec, ModelSpec, ProtocolSpec, SPEC_SCHEMA, Spec, SpecSource, TasksSpec};
+use crate::spec::{
+    MethodSpec, ModelSpec, ProtocolSpec, SPEC_SCHEMA, Spec, SpecSource, TasksSpec, stages,
+};
 
 type Result<T> = std::result::Result<T, SpecError>;
 
@@ -57,25 +59,46 @@ pub const KEYS: &[KeyInfo] = &[
     key("protocol.code_similarity", "difflib | levenshtein", "which of the two official code scores; default: difflib"),
     key("protocol.short_prompts", "shrink | full | error", "what to do where a budget is below the must-keep set; default: shrink"),
     key("budgets", "list", "shares `10%`, tokens a layer `512`, or memory `64MiB`"),
-    key("methods", "list", "method names, or mappings"),
+    key("methods", "list", "method names, or mappings; may be absent beside `damage`"),
     key("methods[].name", "text", "name of the method"),
     key("methods[].label", "text", "name in tables; default: the method's name"),
     key("methods[].scorer", "text", "another scorer than the method's own"),
     key("methods[].allocator", "text", "another allocator than the method's own"),
     key("methods[].params", "mapping", "parameters; a list of values is a sweep"),
+    key("profile", "mapping", "how a model is profiled, where a method or `damage` needs its sensitivity"),
+    key("profile.calibration", "text", "name or folder of the calibration pack; default: the one that ships"),
+    key("profile.samples", "number", "records to use, in turn from the pack's tasks; default: 16"),
+    key("profile.answer_tokens", "number", "most tokens of the full model's answer; default: 32"),
+    key("profile.sigma", "auto | decimal", "noise scale; auto: the largest at which the KL still grows quadratically"),
+    key("profile.sigma_samples", "number", "samples on which that is looked at; 0 leaves the check of a given scale out; default: 4"),
+    key("profile.draws", "number", "noise draws, in antithetic pairs; default: 2"),
+    key("profile.seed", "number", "seed of noise and resampling; default: 0"),
+    key("profile.norm", "token | head | layer", "over what the norm is taken that the noise is proportional to; default: token"),
+    key("profile.positions", "all | evictable", "which prompt positions get noise; evictable: neither the first 4 nor the last 64; default: all"),
+    key("profile.inject", "cache | prefill", "noise enters the finished cache, or during the prefill; default: cache"),
+    key("profile.first_token", "skip | reread", "leave the first answer token out, or read the last prompt token again; default: skip"),
+    key("profile.stop_at_reliability", "none | decimal", "split-half reliability, between 0 and 1, at which sampling stops; default: none"),
+    key("damage", "mapping", "measure what really compressing single layers does"),
+    key("damage.budgets", "list", "budgets; default: those of the spec"),
+    key("damage.scorer", "text", "method whose scorer compresses; default: snapkv"),
+    key("damage.params", "mapping", "parameters of that method"),
+    key("damage.answer_tokens", "number", "most tokens of the full model's answer; default: 32"),
+    key("damage.leave_in", "true | false", "also compress all layers but one; default: true"),
+    key("damage.reference_nll", "true | false", "also measure the reference answer's likelihood; default: true"),
+    key("damage.task_score", "true | false", "also measure task scores; default: true"),
+    key("damage.joint", "true | false", "also compress all layers by each signal's allocation; default: true"),
+    key("damage.r", "decimal", "r of those allocations; default: 4"),
+    key("damage.gamma", "decimal", "gamma of those allocations; default: 2"),
+    key("damage.center", "none | mean | geometric", "what the weights are divided by before clipping; default: mean"),
+    key("damage.seed", "number", "seed of halves and random signals; default: 0"),
+    key("damage.first_token", "skip | reread", "leave the first answer token out, or read the last prompt token again; default: skip"),
 ];
 
 /// Keys of a method that exchange one of its parts; they are parameters to the catalog.
 pub(crate) const PARTS: [&str; 2] = ["scorer", "allocator"];
 
-/// Keys that design and later verbs know, and this version does not.
-const LATER: &[(&str, &str)] = &[
-    ("profile", "ripplekv profile"),
-    ("damage", "ripplekv damage"),
-];
-
 /// Names of the keys directly below `parent`.
-fn keys_below(parent: &str) -> Vec<&'static str> {
+pub(crate) fn keys_below(parent: &str) -> Vec<&'static str> {
     KEYS.iter()
         .filter_map(|info| {
             let rest = info.path.strip_prefix(parent)?;
@@ -93,14 +116,6 @@ pub(crate) fn spec(source: SpecSource) -> Result<Spec> {
             "see experiments/quickstart.yaml for an example",
         ));
     }
-    for (name, node) in root.open_mapping()?.entries() {
-        if let Some((_, verb)) = LATER.iter().find(|(later, _)| *later == name) {
-            return Err(node.error_with_hint(
-                format!("'{name}' belongs to the verb `{verb}`, which this version does not have"),
-                "remove the key; `run` needs no part of it",
-            ));
-        }
-    }
     let fields = root.mapping(&keys_below(""))?;
     let schema = fields.required("schema")?;
     let version = schema.whole_number(1)?;
@@ -109,7 +124,13 @@ pub(crate) fn spec(source: SpecSource) -> Result<Spec> {
             "this program reads schema {SPEC_SCHEMA}, the file has {version}"
         )));
     }
-    let methods = collect(fields.required("methods")?.sequence()?, method)?;
+    let profile = fields.get("profile").as_ref().map(stages::profile);
+    let damage = fields.get("damage").as_ref().map(stages::damage);
+    let damage = damage.transpose()?;
+    let methods = match fields.get("methods") {
+        None if damage.is_some() => Vec::new(),
+        _ => collect(fields.required("methods")?.sequence()?, method)?,
+    };
     let budgets = match fields.get("budgets") {
         Some(node) => collect(node.one_or_more()?, |node| {
             node.text_or_number("a budget such as 10%, 512 or 64MiB")
@@ -127,11 +148,16 @@ pub(crate) fn spec(source: SpecSource) -> Result<Spec> {
         protocol: protocol.unwrap_or_default(),
         budgets,
         methods,
+        profile: profile.transpose()?.unwrap_or_default(),
+        damage,
         source: source.clone(),
     })
 }
 
-fn collect<'a, T>(nodes: Vec<Node<'a>>, read: impl Fn(Node<'a>) -> Result<T>) -> Result<Vec<T>> {
+pub(crate) fn collect<'a, T>(
+    nodes: Vec<Node<'a>>,
+    read: impl Fn(Node<'a>) -> Result<T>,
+) -> Result<Vec<T>> {
     nodes.into_iter().map(read).collect()
 }
 
@@ -248,7 +274,7 @@ fn tasks(node: Node<'_>) -> Result<TasksSpec> {
     })
 }
 
-fn to_usize(number: u64) -> usize {
+pub(crate) fn to_usize(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
@@ -362,7 +388,7 @@ fn method(node: Node<'_>) -> Result<MethodSpec> {
 }
 
 /// A parameter's value as JSON: a number, a word or a truth value.
-fn json(node: &Node<'_>) -> Result<Json> {
+pub(crate) fn json(node: &Node<'_>) -> Result<Json> {
     if node.is_mapping() || node.is_sequence() {
         return Err(node.error("expected a number, a word, true or false"));
     }

@@ -173,6 +173,7 @@ pub struct DoneIndex {
     done: BTreeSet<(CellKey, String)>,
     failed: BTreeSet<(CellKey, String)>,
     prompts: BTreeMap<String, (String, CellKey)>,
+    profiles: BTreeMap<CellKey, String>,
 }
 
 impl DoneIndex {
@@ -189,6 +190,9 @@ impl DoneIndex {
         if record.error.is_some() {
             self.failed.insert(id);
         } else {
+            if let Some(hash) = &record.profile_hash {
+                self.profiles.insert(record.cell.clone(), hash.clone());
+            }
             self.failed.remove(&id);
             self.done.insert(id);
         }
@@ -208,6 +212,12 @@ impl DoneIndex {
     #[must_use]
     pub fn is_failed(&self, cell: &CellKey, sample: &str) -> bool {
         self.failed.contains(&(cell.clone(), sample.to_owned()))
+    }
+
+    /// Content hash of the profile that a cell's stored records came from.
+    #[must_use]
+    pub(crate) fn profile_hash(&self, cell: &CellKey) -> Option<&String> {
+        self.profiles.get(cell)
     }
 
     /// Hash of a sample's prompt as some cell of `cells` stored it.

@@ -149,6 +149,10 @@ impl Store {
     pub fn check_identity(&self, identity: &ModelIdentity) -> Result<(), RunnerError> {
         let _lock = locks::claim(&self.dir, "manifest")?;
         let path = self.dir.join("manifest.json");
+        if !path.is_file() {
+            // only a stage ran here so far; its own documents name the model
+            return Ok(());
+        }
         let mut manifest: Manifest = read_json(&path)?;
         if let Some(stored) = manifest.models.get(&identity.name) {
             let has_records = lines::files(&self.dir.join("records"))?

@@ -1,4 +1,4 @@
-//! Our own generated tasks, one a category: the quickstart and the study pack.
+//! Our own generated tasks: the quickstart, the study and the calibration pack.
 //! All texts are ours; the file formats are LongBench's.
 //!
 //! To add a generated task: a row in `src/table.rs`, a file here with a `make` function, a line in
@@ -10,6 +10,7 @@ mod logbook;
 mod made;
 mod minutes;
 mod module;
+mod order_table;
 mod paragraph;
 mod place;
 mod prompts;
@@ -25,16 +26,17 @@ use self::made::Made;
 use self::place::{share, words};
 use crate::groups::find_task;
 use crate::record::Record;
-use crate::task::TaskInfo;
+use crate::task::{Suite, TaskInfo};
 
 pub use self::select::{SelectError, select_quickstart};
 pub use self::write::{
-    KeptRecord, Manifest, TaskManifest, WriteError, read_manifest, write_pack, write_study,
+    KeptRecord, Manifest, TaskManifest, WriteError, read_manifest, write_calibration, write_pack,
+    write_study,
 };
 
 /// Changes whenever the same seed would give other bytes.
 pub const GENERATOR_VERSION: u32 = 1;
-/// The seed of the committed quickstart pack and of `ripplekv fetch study`.
+/// The seed of the committed packs and of `ripplekv fetch study`.
 pub const DEFAULT_SEED: u64 = 20_260_808;
 /// Quickstart records to choose from, per task.
 pub const QUICKSTART_CANDIDATES_PER_TASK: usize = 12;
@@ -42,8 +44,10 @@ pub const QUICKSTART_CANDIDATES_PER_TASK: usize = 12;
 pub const QUICKSTART_RECORDS_PER_TASK: usize = 4;
 /// Study records per task; none is left out.
 pub const STUDY_RECORDS_PER_TASK: usize = 36;
+/// Calibration records per task; none is left out.
+pub const CALIBRATION_RECORDS_PER_TASK: usize = 4;
 
-/// Which of the two generated packs.
+/// Which of the generated packs. Each draws from streams of its own, so no two share a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PackKind {
@@ -51,6 +55,9 @@ pub enum PackKind {
     Quickstart,
     /// Generated on demand, 216 records of 1,500 to 8,000 tokens.
     Study,
+    /// Committed, 28 records of 1,536 to 3,072 tokens: what sensitivity profiles are measured on.
+    /// Never a benchmark.
+    Calibration,
 }
 
 impl PackKind {
@@ -59,6 +66,7 @@ impl PackKind {
         match self {
             PackKind::Quickstart => "quickstart",
             PackKind::Study => "study",
+            PackKind::Calibration => "calibration",
         }
     }
 
@@ -66,7 +74,13 @@ impl PackKind {
         match self {
             PackKind::Quickstart => QUICKSTART_CANDIDATES_PER_TASK,
             PackKind::Study => STUDY_RECORDS_PER_TASK,
+            PackKind::Calibration => CALIBRATION_RECORDS_PER_TASK,
         }
+    }
+
+    /// Whether the pack has the task.
+    fn holds(self, task: &TaskInfo) -> bool {
+        task.suite == Suite::Own || self == PackKind::Calibration
     }
 
     /// Shortest and longest wanted prompt in tokens of a byte-level BPE of 49,152 (SmolLM2's),
@@ -75,6 +89,7 @@ impl PackKind {
         match self {
             PackKind::Quickstart => (1_650.0, 2_400.0),
             PackKind::Study => (1_650.0, 7_300.0),
+            PackKind::Calibration => (1_700.0, 2_700.0),
         }
     }
 }
@@ -137,23 +152,39 @@ const GENERATORS: &[Generator] = &[
         make: module::make,
         tokens_per_word: 2.24,
     },
+    Generator {
+        task: "order_table",
+        make: order_table::make,
+        tokens_per_word: 1.40,
+    },
 ];
 
 /// Tokens of the prompt text and chat template around a context, roughly.
 const AROUND_TOKENS: f64 = 100.0;
 
-/// All records of the study pack, or all that the quickstart pack chooses from.
-/// The same seed gives the same bytes; the two kinds share no record.
+/// All records of the study or calibration pack, or all that the quickstart pack chooses from.
+/// The same seed gives the same bytes; no two kinds share a record.
 pub fn generate_candidates(kind: PackKind, seed: u64) -> Vec<Candidate> {
     GENERATORS
         .iter()
-        .flat_map(|generator| candidates_of(generator, kind, seed))
+        .map(|generator| (generator, own_task(generator.task)))
+        .filter(|(_, task)| kind.holds(task))
+        .flat_map(|(generator, task)| candidates_of(generator, task, kind, seed))
         .collect()
 }
 
-fn candidates_of(generator: &Generator, kind: PackKind, seed: u64) -> Vec<Candidate> {
+fn own_task(name: &str) -> &'static TaskInfo {
+    find_task(name).unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+fn candidates_of(
+    generator: &Generator,
+    task: &'static TaskInfo,
+    kind: PackKind,
+    seed: u64,
+) -> Vec<Candidate> {
     let count = kind.records_per_task();
-    let stream = format!("{}/{}", kind.name(), generator.task);
+    let stream = format!("{}/{}", kind.name(), task.name);
     let mut draw = Draw::new(seed, &stream);
     let places = stratified(&mut draw, count);
     let sizes = stratified(&mut draw, count);
@@ -164,7 +195,7 @@ fn candidates_of(generator: &Generator, kind: PackKind, seed: u64) -> Vec<Candid
             let tokens = shortest * (longest / shortest).powf(sizes[index]);
             let target_words = (tokens - AROUND_TOKENS) / generator.tokens_per_word;
             let made = (generator.make)(&mut draw, target_words as usize, places[index]);
-            candidate(generator.task, made, places[index])
+            candidate(task, made, places[index])
         })
         .collect()
 }
@@ -179,8 +210,7 @@ fn stratified(draw: &mut Draw, count: usize) -> Vec<f64> {
         .collect()
 }
 
-fn candidate(task: &str, made: Made, wanted: f64) -> Candidate {
-    let task = find_task(task).unwrap_or_else(|error| unreachable!("{error}"));
+fn candidate(task: &'static TaskInfo, made: Made, wanted: f64) -> Candidate {
     let evidence = made
         .evidence
         .iter()

@@ -31,4 +31,8 @@ pub(super) const PROMPTS: &[PromptText] = &[
         task: "module_line",
         template: "{context}",
     },
+    PromptText {
+        task: "order_table",
+        template: "Here is the order book of a village shop, as a table.\n\n{context}\n\nUse the table above to answer one question. Give only the answer, in a few words.\n\nQuestion: {input}\nAnswer:",
+    },
 ];

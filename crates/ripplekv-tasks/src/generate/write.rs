@@ -129,8 +129,16 @@ pub fn write_pack(
 
 /// Generates the study pack into `dir`: every record, none chosen.
 pub fn write_study(dir: impl AsRef<Path>, seed: u64) -> Result<Manifest, WriteError> {
-    let records = generate_candidates(PackKind::Study, seed);
-    write_pack(dir, PackKind::Study, seed, &records, None)
+    write_all(dir, PackKind::Study, seed)
+}
+
+/// Generates the calibration pack into `dir`: every record, none chosen.
+pub fn write_calibration(dir: impl AsRef<Path>, seed: u64) -> Result<Manifest, WriteError> {
+    write_all(dir, PackKind::Calibration, seed)
+}
+
+fn write_all(dir: impl AsRef<Path>, kind: PackKind, seed: u64) -> Result<Manifest, WriteError> {
+    write_pack(dir, kind, seed, &generate_candidates(kind, seed), None)
 }
 
 /// The manifest of a generated pack.
