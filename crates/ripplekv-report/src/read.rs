@@ -49,10 +49,9 @@ pub struct Results {
 /// Ids by model and task, as a manifest lists them.
 type Selected = BTreeMap<String, BTreeMap<String, Vec<String>>>;
 
-/// The version of a stored line or document.
 #[derive(Deserialize)]
-pub(crate) struct SchemaOnly {
-    pub(crate) schema: u32,
+struct SchemaOnly {
+    schema: u32,
 }
 
 #[derive(Default)]
@@ -463,7 +462,7 @@ impl Reader {
 }
 
 /// Complete lines with their places. A last line without an end was cut by a crash; its prompt will run again.
-pub(crate) fn complete_lines(path: &Path, warnings: &mut Vec<String>) -> Vec<(String, String)> {
+fn complete_lines(path: &Path, warnings: &mut Vec<String>) -> Vec<(String, String)> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) => {

@@ -4,14 +4,17 @@
 use std::collections::BTreeMap;
 
 use ripplekv_metrics::statistics::Bootstrap;
-use ripplekv_runner::damage::SIGNALS;
+use ripplekv_runner::damage::{SIGNALS, StoredDamage};
 
-use super::{Estimate, StoredDamage, ends};
+use super::{Estimate, ends};
 
 /// The allocation that gives every layer the same.
 pub(crate) const UNIFORM: &str = "uniform";
 /// The allocation by damage of the other half of the samples.
 pub(crate) const ORACLE: &str = "oracle";
+
+/// Start of the names of random allocations, which are shown as one.
+const RANDOM: &str = "random-";
 
 /// Joint damage at one budget.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,16 +64,16 @@ pub(super) fn blocks(
 }
 
 fn block(damage: &StoredDamage, budget: &str, bootstrap: &Bootstrap) -> Option<AllocationBlock> {
-    let measured: Vec<&BTreeMap<String, f64>> = damage
+    let measured: Vec<BTreeMap<String, f64>> = damage
         .joint
         .iter()
         .filter_map(|sample| sample.budgets.get(budget))
         .filter(|allocations| !allocations.is_empty())
+        .map(with_random_as_one)
         .collect();
     let names = names(&measured);
     let complete: Vec<&BTreeMap<String, f64>> = measured
         .iter()
-        .copied()
         .filter(|allocations| names.iter().all(|name| allocations.contains_key(name)))
         .collect();
     if complete.is_empty() {
@@ -126,10 +129,31 @@ fn block(damage: &StoredDamage, budget: &str, bootstrap: &Bootstrap) -> Option<A
     })
 }
 
+/// The mean over random draws in place of the draws.
+fn with_random_as_one(allocations: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let (draws, mut others): (BTreeMap<&String, f64>, BTreeMap<String, f64>) = (
+        allocations
+            .iter()
+            .filter(|(name, _)| name.starts_with(RANDOM))
+            .map(|(name, value)| (name, *value))
+            .collect(),
+        allocations
+            .iter()
+            .filter(|(name, _)| !name.starts_with(RANDOM))
+            .map(|(name, value)| (name.clone(), *value))
+            .collect(),
+    );
+    if !draws.is_empty() {
+        let mean = draws.values().sum::<f64>() / draws.len() as f64;
+        others.insert(format!("random (mean of {} draws)", draws.len()), mean);
+    }
+    others
+}
+
 /// Every allocation: uniform, oracle, then the signals in table order, then others by name.
-fn names(measured: &[&BTreeMap<String, f64>]) -> Vec<String> {
+fn names(measured: &[BTreeMap<String, f64>]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for name in measured.iter().flat_map(|allocations| allocations.keys()) {
+    for name in measured.iter().flat_map(BTreeMap::keys) {
         if !names.contains(name) {
             names.push(name.clone());
         }
@@ -140,7 +164,9 @@ fn names(measured: &[&BTreeMap<String, f64>]) -> Vec<String> {
         other => {
             2 + SIGNALS
                 .iter()
-                .position(|info| info.name == other)
+                .position(|info| {
+                    other == info.name || (info.name == "random" && other.starts_with(info.name))
+                })
                 .unwrap_or(SIGNALS.len())
         }
     };

@@ -5,11 +5,12 @@ use ripplekv_metrics::statistics::{
     Bootstrap, RankError, circular_shift_p_value, disattenuated, holm, kendall_tau_b, quantile,
     spearman, spearman_brown, split_half_reliability,
 };
+use ripplekv_runner::damage::StoredDamage;
 use ripplekv_runner::profile::ProfileDocument;
 
 use super::measure::{MEASURES, Matrix, Measure};
 use super::signals::{self, RANDOM_DRAWS, Values};
-use super::{Estimate, StoredDamage, ends};
+use super::{Estimate, ends};
 
 /// The signal that the others are compared with.
 pub(crate) const SENSITIVITY: &str = "sensitivity";

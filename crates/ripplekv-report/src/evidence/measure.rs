@@ -1,9 +1,9 @@
 //! The four measures of a layer's damage as matrices of samples and layers. Greater is always worse.
 
 use ripplekv_metrics::statistics::{Bootstrap, column_means};
-use ripplekv_runner::damage::LayerDamage;
+use ripplekv_runner::damage::{LayerDamage, StoredDamage};
 
-use super::{DamageCurve, Estimate, StoredDamage, ends};
+use super::{DamageCurve, Estimate, ends};
 
 /// How the damage of a layer is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,6 +13,7 @@ mod words;
 use std::collections::BTreeMap;
 
 use ripplekv_metrics::statistics::Bootstrap;
+use ripplekv_runner::damage::StoredDamage;
 use ripplekv_runner::profile::ProfileDocument;
 
 use crate::budget::Budget;
@@ -26,7 +27,7 @@ pub(crate) use depth::DepthRow;
 pub(crate) use measure::Measure;
 pub(crate) use prediction::Prediction;
 pub use read::StoredEvidence;
-pub(crate) use read::{EvidenceReader, StoredDamage, has_evidence};
+pub(crate) use read::{EvidenceReader, has_evidence};
 pub(crate) use words::{decimals, prediction_sentence, verdict};
 
 /// Most bootstrap resamples behind an interval of this module; each one ranks every signal.

@@ -2,16 +2,15 @@
 //! mean(a^(1/(p+1)))^(p+1) / mean(a) (`research/allocation-methods.md` 3). p comes from the slope of total damage over budgets.
 
 use ripplekv_metrics::statistics::{Bootstrap, predicted_allocation_ratio};
+use ripplekv_runner::damage::StoredDamage;
+use ripplekv_runner::profile::PREDICTED_EXPONENTS;
 
 use super::allocation::AllocationBlock;
 use super::measure::{Matrix, Measure};
-use super::{Estimate, StoredDamage, ends};
+use super::{Estimate, ends};
 
 /// From this ratio on an allocation cannot help.
 pub(crate) const HOPELESS_ABOVE: f64 = 0.98;
-
-/// Exponents shown where none can be measured.
-const USUAL_EXPONENTS: [f64; 3] = [0.5, 1.0, 2.0];
 
 /// The predicted best ratio at one budget.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +50,7 @@ pub(super) fn rows(
             let mean = matrix.mean();
             let exponents = match exponent {
                 Some(exponent) => vec![exponent.value],
-                None => USUAL_EXPONENTS.to_vec(),
+                None => PREDICTED_EXPONENTS.to_vec(),
             };
             Some(Prediction {
                 budget: budget.clone(),

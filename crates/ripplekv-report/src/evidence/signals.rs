@@ -1,12 +1,12 @@
 //! Per-layer numbers of every signal of [`SIGNALS`], as far as they can be resampled.
 
-use ripplekv_runner::damage::{SIGNALS, SignalSource};
+use ripplekv_runner::damage::{SIGNALS, SignalSource, random_signal, signal_values};
 use ripplekv_runner::profile::{ProfileDocument, ProfileSample};
 
 use super::measure::Matrix;
 
 /// Random profiles ranked against damage.
-pub(super) const RANDOM_DRAWS: usize = 100;
+pub(super) const RANDOM_DRAWS: u64 = 100;
 
 /// Numbers of one signal.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,10 +40,10 @@ pub(super) fn all(profile: &ProfileDocument, seed: u64) -> Vec<(&'static str, Va
         .filter_map(|info| {
             let values = match info.source {
                 SignalSource::Profile => Values::Samples(matrix(info.name, profile)?),
-                SignalSource::Place => Values::Place(place_values(info.name, profile)?),
+                SignalSource::Place => Values::Place(signal_values(info.name, profile).ok()?),
                 SignalSource::Random => Values::Random(
                     (0..RANDOM_DRAWS)
-                        .map(|draw| random_values(seed, draw, layers))
+                        .map(|draw| random_signal(seed, draw, layers))
                         .collect(),
                 ),
                 SignalSource::Oracle => Values::Oracle,
@@ -68,31 +68,4 @@ fn matrix(signal: &str, profile: &ProfileDocument) -> Option<Matrix> {
             .map(|sample| values(sample).clone())
             .collect(),
     })
-}
-
-// TEMPORARY until h-damage is merged.
-fn place_values(signal: &str, profile: &ProfileDocument) -> Option<Vec<f64>> {
-    let layers = profile.model.layers;
-    let last = layers as f64 - 1.0;
-    (0..layers)
-        .map(|layer| {
-            let layer = layer as f64;
-            match signal {
-                "layer-index" => Some(layer),
-                "reversed-index" => Some(last - layer),
-                "middle-peaked" => Some(-(layer - last / 2.0).abs()),
-                _ => None,
-            }
-        })
-        .collect()
-}
-
-fn random_values(seed: u64, draw: usize, layers: usize) -> Vec<f64> {
-    (0..layers)
-        .map(|layer| {
-            let mixed =
-                (seed ^ ((draw as u64) << 20) ^ layer as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) as f64
-        })
-        .collect()
 }
