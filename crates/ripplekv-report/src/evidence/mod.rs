@@ -8,6 +8,8 @@ mod measure;
 mod prediction;
 mod read;
 mod signals;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::collections::BTreeMap;

@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use ripplekv_runner::damage::{DamageSample, StoredDamage, read_damage};
-use ripplekv_runner::profile::{ProfileDocument, profile_path, read_profile};
+use ripplekv_runner::profile::{ProfileDocument, read_profile};
 
 use crate::read::children;
+
+/// Part of the names of files that `ripplekv_runner::profile::calibration_path` gives.
+const CALIBRATED: &str = ".calibrated-";
 
 /// What the folders hold on one model's layers.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -37,14 +40,20 @@ impl EvidenceReader {
         let mut hashes = BTreeMap::new();
         for path in children(&folder.join("profiles")) {
             let model = path.file_name().map(|name| name.to_string_lossy());
-            let model = model.as_deref().and_then(|name| name.strip_suffix(".json"));
+            let model = model
+                .as_deref()
+                .and_then(|name| name.strip_suffix(".json"))
+                // Choices of r and gamma lie beside the profiles.
+                .filter(|name| !name.contains(CALIBRATED));
             match model.map(|model| (model, read_profile(&path))) {
+                Some((_, Ok(profile))) if profile.samples.is_empty() => warnings.push(format!(
+                    "{}: profile left out: it has no samples",
+                    path.display()
+                )),
                 Some((model, Ok(profile))) if profile.model.name == model => {
                     hashes.insert(model.to_owned(), profile.content_hash.clone());
                     self.add_profile(&path, profile, warnings);
                 }
-                // Files beside profiles, such as calibrations of r, are named `<model>.<kind>.json` and say no sensitivity.
-                Some((model, Err(_))) if is_beside_a_profile(folder, model) => {}
                 Some((_, Ok(profile))) => warnings.push(format!(
                     "{}: profile left out: it is of model `{}`",
                     path.display(),
@@ -137,12 +146,6 @@ impl EvidenceReader {
         }
         self.models
     }
-}
-
-/// Whether `<model>.<kind>` lies beside `<model>.json`.
-fn is_beside_a_profile(folder: &Path, name: &str) -> bool {
-    name.rsplit_once('.')
-        .is_some_and(|(model, _)| profile_path(folder, model).is_file())
 }
 
 /// Every list is as long as the model is deep, or empty.

@@ -29,7 +29,7 @@ pub(super) fn findings(evidence: &Evidence) -> Vec<String> {
 }
 
 /// Sensitivity against one damage, in a sentence.
-fn headline(block: &CorrelationBlock) -> String {
+pub(super) fn headline(block: &CorrelationBlock) -> String {
     let start = format!("{} at {}", block.measure.name(), block.budget);
     let Some(row) = block.row(SENSITIVITY) else {
         return format!("{start}: no sensitivity");
