@@ -72,13 +72,13 @@ pub(crate) fn sweeps(group: &Group) -> Vec<Sweep> {
             )),
         }
     }
+    sweeps.retain(|(_, sweep)| sweep.cells.len() > 1);
     let all: Vec<(String, Map<String, Value>)> = sweeps
         .iter()
         .map(|(name, sweep)| (name.clone(), sweep.fixed.clone()))
         .collect();
     sweeps
         .into_iter()
-        .filter(|(_, sweep)| sweep.cells.len() > 1)
         .map(|(name, mut sweep)| {
             let others = all
                 .iter()

@@ -9,7 +9,7 @@ mod prediction;
 mod read;
 mod signals;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod words;
 
 use std::collections::BTreeMap;

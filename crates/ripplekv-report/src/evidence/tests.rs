@@ -90,6 +90,40 @@ fn sample(name: usize, budgets: &[(&str, u32, Vec<f64>)]) -> DamageSample {
     }
 }
 
+/// Evidence of layers whose sensitivity and damage spread over decades.
+pub(crate) fn made_up(layers: usize, budgets: usize) -> super::Evidence {
+    let curve: Vec<f64> = (0..layers)
+        .map(|layer| 1e-5 * (1.0 + (layer * 7 % 11) as f64).powi(3))
+        .collect();
+    let samples = (0..4).map(|name| {
+        let budgets: Vec<(String, u32, Vec<f64>)> = (1..=budgets)
+            .map(|place| {
+                let level = (1.0 + name as f64) / place as f64;
+                let kl = curve.iter().map(|value| value * level).collect();
+                (format!("{place}%"), place as u32, kl)
+            })
+            .collect();
+        let borrowed: Vec<(&str, u32, Vec<f64>)> = budgets
+            .iter()
+            .map(|(text, kept, kl)| (text.as_str(), *kept, kl.clone()))
+            .collect();
+        sample(name, &borrowed)
+    });
+    let stored = super::StoredEvidence {
+        profile: Some(profile(&curve, 3)),
+        damage: Some(damage(layers, samples.collect(), Vec::new())),
+    };
+    let options = crate::options::ReportOptions {
+        bootstrap_resamples: 20,
+        ..crate::options::ReportOptions::default()
+    };
+    super::analyse_model(
+        "a-model-with-a-rather-long-name-of-its-own-8b-instruct",
+        &stored,
+        &options,
+    )
+}
+
 #[test]
 fn correlations_are_those_worked_out_by_hand() {
     // Ranks of damage over the layers: 2 1 4 3 5. Against depth: squared rank differences 1 1 1 1 0, so

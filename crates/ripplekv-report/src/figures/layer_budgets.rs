@@ -45,8 +45,10 @@ pub(super) fn build(group: &Group, _options: &ReportOptions) -> Vec<Figure> {
 }
 
 fn panels<'a>(group: &'a Group, budget: &str) -> Vec<Panel<'a>> {
+    let tasks: Vec<_> = group.tasks.iter().collect();
     let labels = group.budgeted_methods().into_iter().enumerate();
     labels
+        .filter(|(_, label)| !group.is_unfinished(label, Some(budget), &tasks))
         .filter_map(|(place, label)| {
             let (mut total, mut prompts) = (Vec::new(), 0_usize);
             for cell in group.row(label, Some(budget)) {
