@@ -399,7 +399,7 @@ fn words_follow_the_interval() {
     let said = |known: &correlation::CorrelationRow| verdict(known, &block);
     assert_eq!(
         said(&row((0.71, 0.55, 0.82), None, 0.24)),
-        "established (by the interval; p cannot fall below 0.23 with so few layers)"
+        "established (by the interval; p (Holm) cannot fall below 0.23 with so few layers)"
     );
     assert_eq!(
         said(&row((0.2, -0.1, 0.5), None, 0.24)),
@@ -437,6 +437,6 @@ fn words_follow_the_interval() {
     };
     assert_eq!(
         super::words::headline(&held),
-        "sensitivity ranks KL, layer compressed alone at 10% with rho 0.71 (95% 0.55 to 0.82; 16 x 40 samples, 30 layers): established (by the interval; p cannot fall below 0.23 with so few layers); against layer-index: sensitivity above by 0.42 (0.20 to 0.61): established"
+        "sensitivity ranks KL, layer compressed alone at 10% with rho 0.71 (95% 0.55 to 0.82; 16 x 40 samples, 30 layers): established (by the interval; p (Holm) cannot fall below 0.23 with so few layers); against layer-index: sensitivity above by 0.42 (0.20 to 0.61): established"
     );
 }

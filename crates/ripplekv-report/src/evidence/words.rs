@@ -44,10 +44,8 @@ pub(super) fn headline(block: &CorrelationBlock) -> String {
     let mut parts = vec![format!(
         "sensitivity ranks {start} with rho {:.2} ({}{samples}): {}",
         rho.value,
-        rho.interval.map_or(String::new(), |ends| format!(
-            "95% {}; ",
-            range(ends, 2, false)
-        )),
+        rho.interval
+            .map_or(String::new(), |ends| format!("95% {}; ", range(ends, 2))),
         verdict(row, block)
     )];
     for name in HEADLINE_AGAINST {
@@ -119,7 +117,7 @@ fn ranks_in_words(rho: &Estimate, p_holm: Option<f64>, least_p: f64) -> String {
             let by = if p_decides {
                 "by the interval and the circular-shift p".to_owned()
             } else {
-                format!("by the interval; p cannot fall below {least_p:.2} with so few layers")
+                format!("by the interval; p (Holm) cannot fall below {least_p:.2} with so few layers")
             };
             if rho.is_above_zero() {
                 format!("established ({by})")
@@ -149,24 +147,20 @@ fn range_of_size(above: &Estimate, ends: Interval) -> String {
     if above.is_below_zero() {
         format!("{:.2} to {:.2}", -ends.high, -ends.low)
     } else {
-        range(ends, 2, false)
+        range(ends, 2)
     }
 }
 
-fn range(ends: Interval, decimals: usize, signed: bool) -> String {
-    if signed {
-        format!("{:+.decimals$} to {:+.decimals$}", ends.low, ends.high)
-    } else {
-        format!("{:.decimals$} to {:.decimals$}", ends.low, ends.high)
-    }
+fn range(ends: Interval, decimals: usize) -> String {
+    format!("{:.decimals$} to {:.decimals$}", ends.low, ends.high)
 }
 
 /// Whether damage is monotone in depth, in a sentence.
 fn depth_sentence(row: &DepthRow) -> String {
     let rho = row.rho.map_or(String::new(), |rho| {
-        let ends = rho.interval.map_or(String::new(), |ends| {
-            format!(" (95% {})", range(ends, 2, false))
-        });
+        let ends = rho
+            .interval
+            .map_or(String::new(), |ends| format!(" (95% {})", range(ends, 2)));
         format!("rho with depth {:.2}{ends}, ", rho.value)
     });
     let verdict = match row.steps {
@@ -198,9 +192,9 @@ fn allocation_sentence(block: &AllocationBlock) -> String {
     }
     match (block.room, sensitivity.map(|row| &row.regret)) {
         (_, Some(Regret::Known(regret))) => {
-            let ends = regret.interval.map_or(String::new(), |ends| {
-                format!(" (95% {})", range(ends, 2, false))
-            });
+            let ends = regret
+                .interval
+                .map_or(String::new(), |ends| format!(" (95% {})", range(ends, 2)));
             parts.push(format!(
                 "regret {:.2}{ends}, where 0 is the {ORACLE} and 1 is {UNIFORM}",
                 regret.value
@@ -224,17 +218,25 @@ fn change_in_words(change: &Estimate) -> String {
         return "not established: fewer than two samples, so no interval".to_owned();
     };
     let decimals = decimals(&[ends.low, ends.high]);
-    let size = format!(
-        "{:+.decimals$} nats ({})",
-        change.value,
-        range(ends, decimals, true)
-    );
+    // Of a fall the size is said, ends in the order of reading.
+    let size =
+        |value: f64, ends: Interval| format!("{value:.decimals$} nats ({})", range(ends, decimals));
     if change.is_above_zero() {
-        format!("more damage by {size}: established")
+        format!("more damage by {}: established", size(change.value, ends))
     } else if change.is_below_zero() {
-        format!("less damage by {size}: established")
+        let turned = Interval {
+            low: -ends.high,
+            high: -ends.low,
+        };
+        format!(
+            "less damage by {}: established",
+            size(-change.value, turned)
+        )
     } else {
-        format!("{size}: not established, the interval holds 0")
+        format!(
+            "{}: not established, the interval holds 0",
+            size(change.value, ends)
+        )
     }
 }
 
@@ -246,10 +248,7 @@ pub(crate) fn prediction_sentence(row: &Prediction) -> String {
         .map(|(p, ratio)| format!("{ratio:.3} for p = {p:.2}"))
         .collect();
     let exponent = match row.exponent.map(|exponent| exponent.interval) {
-        Some(Some(ends)) => format!(
-            " (p measured over the budgets, 95% {})",
-            range(ends, 2, false)
-        ),
+        Some(Some(ends)) => format!(" (p measured over the budgets, 95% {})", range(ends, 2)),
         Some(None) => " (p measured over the budgets)".to_owned(),
         None => " (p cannot be measured from these budgets)".to_owned(),
     };
@@ -266,9 +265,9 @@ pub(crate) fn prediction_sentence(row: &Prediction) -> String {
         )
     };
     if let Some(measured) = row.measured {
-        let ends = measured.interval.map_or(String::new(), |ends| {
-            format!(" (95% {})", range(ends, 3, false))
-        });
+        let ends = measured
+            .interval
+            .map_or(String::new(), |ends| format!(" (95% {})", range(ends, 3)));
         text.push_str(&format!(
             "; measured {ORACLE} over {UNIFORM}: {:.3}{ends}",
             measured.value

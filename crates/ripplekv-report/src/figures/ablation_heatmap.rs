@@ -136,8 +136,7 @@ fn draw(group: &Group, sweep: &Sweep, budget: &str, cells: &[Cell<'_>]) -> Scene
     });
     scene.text(Label {
         anchor: Anchor::Middle,
-        upward: true,
-        ..label("r", STYLE.margin + 10.0, (top + bottom) / 2.0)
+        ..label("r", STYLE.margin + 8.0, (top + bottom) / 2.0 + 4.0)
     });
     scene
 }

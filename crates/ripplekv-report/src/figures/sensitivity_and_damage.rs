@@ -12,7 +12,7 @@ use crate::stats::Interval;
 const PLOT_WIDTH: f64 = 640.0;
 const PANEL_HEIGHT: f64 = 130.0;
 /// Panel title and the room above it.
-const ABOVE: f64 = 34.0;
+const ABOVE: f64 = 42.0;
 
 struct Panel {
     title: String,

@@ -171,8 +171,8 @@ fn a_sweep_with_holes_is_readable() {
         let place = label
             .strip_prefix("ripplekv#")
             .and_then(|text| text.parse::<usize>().ok());
-        cell.cell.method.name = "ripplekv".to_owned();
         if let Some((r, gamma)) = place.and_then(|place| settings.get(place)) {
+            cell.cell.method.name = "ripplekv".to_owned();
             cell.cell.method.params = json!({"r": r, "gamma": gamma, "scorer": "snapkv"});
         }
     }

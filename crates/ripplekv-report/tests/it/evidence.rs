@@ -76,7 +76,7 @@ fn profile_and_damage_become_tables_figures_and_findings() {
     );
     assert!(
         page.contains(
-            "16 x 40 samples, 30 layers): established (by the interval; p cannot fall below 0.23"
+            "16 x 40 samples, 30 layers): established (by the interval; p (Holm) cannot fall below 0.23"
         ),
         "{page}"
     );
