@@ -16,6 +16,8 @@
 //! - [`compare`]: two selections, paired by sample, in words;
 //! - [`CELL_COLUMNS`], [`SAMPLE_COLUMNS`]: the stable columns of `cells.csv` and `samples.csv`.
 //!
+//! What profiles and damage say about layers is computed in `src/evidence/`; tables and figures only format it.
+//!
 //! To add a table, do: one file in `src/tables/`, one line in [`TABLES`].
 //! To add a figure, do: one file in `src/figures/`, one line in [`FIGURES`].
 //! To add a table format, do: one file in `src/render/`, one line in `write_tables` of `src/report.rs`.
@@ -23,6 +25,7 @@
 mod budget;
 mod compare;
 mod error;
+mod evidence;
 mod figures;
 mod files;
 mod frames;
@@ -37,10 +40,12 @@ mod report;
 mod state;
 mod stats;
 mod summary;
+mod sweep;
 mod tables;
 
 pub use compare::{Comparison, Selection, TaskComparison, compare};
 pub use error::ReportError;
+pub use evidence::StoredEvidence;
 pub use figures::{FIGURES, FigureInfo};
 pub use frames::{CELL_COLUMNS, ColumnInfo, SAMPLE_COLUMNS};
 pub use options::{ReportOptions, TaskLabel};

@@ -1,12 +1,21 @@
 //! Pairs two rows by sample inside each task, and says what the pairs show.
 //! Only samples that both rows scored count; tasks weigh the same, as in the average (Miller, arXiv 2411.00640, on pairing).
 
+use ripplekv_metrics::statistics::smallest_detectable_difference;
+
+use crate::group::Group;
 use crate::options::ReportOptions;
 use crate::stats::{self, Interval};
 use crate::summary::CellSummary;
 
 /// From this score on a sample counts as correct when answers that flip are counted.
 pub(crate) const CORRECT_FROM: f64 = 0.5;
+
+/// What the tables say about their smallest difference.
+pub(crate) const SMALLEST_NOTE: &str = "Smallest n could show: the true difference that so many samples would have shown with a power of 80% (two-sided 5%). A smaller difference cannot be tested at this n, whatever its sign.";
+
+/// Greatest p of an established difference.
+const SIGNIFICANCE: f64 = 0.05;
 
 /// One task of both rows, in points; same length, same samples.
 pub(crate) struct TaskPairs {
@@ -54,6 +63,8 @@ pub(crate) struct Difference {
     pub(crate) mean: f64,
     /// `None` where a task has fewer than two pairs.
     pub(crate) interval: Option<Interval>,
+    /// True difference that the pairs would have shown; `None` where a task has fewer than two pairs.
+    pub(crate) smallest_detectable: Option<f64>,
     pub(crate) p_value: f64,
     pub(crate) wins: usize,
     pub(crate) ties: usize,
@@ -67,6 +78,64 @@ pub(crate) struct Difference {
     pub(crate) worst_task: Option<(String, f64)>,
     /// Smallest and greatest mean when one task is left out; `None` with a single task.
     pub(crate) leave_one_out: Option<(f64, f64)>,
+}
+
+impl Difference {
+    /// What the difference establishes, given its p after Holm's correction.
+    pub(crate) fn in_words(&self, p_holm: f64) -> &'static str {
+        let Some((ends, smallest)) = self.interval.zip(self.smallest_detectable) else {
+            return "not established: too few samples for an interval";
+        };
+        let is_apart = ends.low > 0.0 || ends.high < 0.0;
+        if self.mean == 0.0 && smallest == 0.0 {
+            "no difference on any sample"
+        } else if self.mean.abs() < smallest {
+            "cannot be tested at this n"
+        } else if is_apart && p_holm <= SIGNIFICANCE {
+            "established"
+        } else if is_apart {
+            "not established: p (Holm) is above 0.05"
+        } else {
+            "not established: the interval holds 0"
+        }
+    }
+}
+
+/// Two rows of a group at one budget, paired over the averaged tasks; a method without a budget stands for itself.
+pub(crate) fn rows_difference(
+    group: &Group,
+    left: &str,
+    right: &str,
+    budget: &str,
+    options: &ReportOptions,
+) -> Option<Difference> {
+    let pairs: Vec<TaskPairs> = group
+        .averaged_tasks()
+        .into_iter()
+        .filter_map(|task| {
+            let left = group.cell(left, Some(budget), &task.name)?;
+            let right = group
+                .cell(right, Some(budget), &task.name)
+                .or_else(|| group.cell(right, None, &task.name))?;
+            TaskPairs::new(left, right)
+        })
+        .collect();
+    difference(&pairs, options)
+}
+
+/// As the standard errors of independent tasks add up in the mean over tasks.
+fn smallest_detectable(tasks: &[TaskPairs]) -> Option<f64> {
+    let mut squares = 0.0;
+    for task in tasks {
+        let differences: Vec<f64> = task
+            .left
+            .iter()
+            .zip(&task.right)
+            .map(|(left, right)| left - right)
+            .collect();
+        squares += smallest_detectable_difference(&differences)?.powi(2);
+    }
+    (!tasks.is_empty()).then(|| squares.sqrt() / tasks.len() as f64)
 }
 
 pub(crate) fn difference(tasks: &[TaskPairs], options: &ReportOptions) -> Option<Difference> {
@@ -98,6 +167,7 @@ pub(crate) fn difference(tasks: &[TaskPairs], options: &ReportOptions) -> Option
             low: paired.difference.low,
             high: paired.difference.high,
         }),
+        smallest_detectable: smallest_detectable(tasks),
         p_value: paired.p_value,
         wins: paired.wins,
         ties: paired.ties,

@@ -9,8 +9,9 @@ use serde_json::{Map, Value};
 /// Keys of `Cell::protocol` that differ from task to task.
 const PER_TASK: &[&str] = &["data", "template", "max_new_tokens"];
 
-/// Keys that are `null` in cells they do not apply to (`full` has no `short_prompts`, only code has `code_similarity`).
-const WHERE_IT_APPLIES: &[&str] = &["code_similarity", "short_prompts"];
+/// Keys that are `null` in cells they do not apply to (`full` has no `short_prompts`, only code has `code_similarity`, only
+/// allocations from a profile have its recipe).
+const WHERE_IT_APPLIES: &[&str] = &["code_similarity", "short_prompts", "profile"];
 
 /// The part of the protocol that sets a cell's table apart, as JSON text; equal texts share a table.
 pub(crate) fn table_protocols(cells: &[&Cell]) -> Vec<String> {

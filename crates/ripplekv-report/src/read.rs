@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::ReportError;
+use crate::evidence::{EvidenceReader, StoredEvidence, has_evidence};
 
 /// One sample of one cell.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +40,8 @@ pub struct Results {
     pub cells: Vec<CellSamples>,
     /// Manifests in the order of the folders.
     pub manifests: Vec<Value>,
+    /// Profiles and damage by model.
+    pub evidence: BTreeMap<String, StoredEvidence>,
     /// What was left out, and why.
     pub warnings: Vec<String>,
 }
@@ -67,7 +70,18 @@ struct Reader {
     selected: BTreeMap<CellKey, BTreeSet<String>>,
     /// Cells of a folder that does not say what it selected.
     unlimited: BTreeSet<CellKey>,
+    evidence: EvidenceReader,
     warnings: Vec<String>,
+}
+
+/// What keeps a folder's records out.
+struct Refused {
+    /// Models that are not those of the same name read before.
+    models: BTreeSet<String>,
+    /// Content hash of the folder's profiles, by model.
+    profiles: BTreeMap<String, String>,
+    /// Records made with another profile than the folder's: how many, by model, method and budget.
+    foreign_profile: BTreeMap<String, usize>,
 }
 
 struct Stored {
@@ -92,12 +106,16 @@ pub fn read_results(folders: &[PathBuf]) -> Result<Results, ReportError> {
             });
         }
         let has = |name: &str| folder.join(name).is_file();
-        if !has("manifest.json") && !has("cells.json") {
+        let has_cells = has("manifest.json") || has("cells.json");
+        if !has_cells && !has_evidence(folder) {
             return Err(ReportError::NoResults {
                 path: folder.clone(),
             });
         }
-        reader.folder(folder);
+        let profiles = reader.evidence.folder(folder, &mut reader.warnings);
+        if has_cells {
+            reader.folder(folder, profiles);
+        }
     }
     Ok(reader.finish())
 }
@@ -107,26 +125,41 @@ impl Reader {
         self.warnings.push(text);
     }
 
-    fn folder(&mut self, folder: &Path) {
+    fn folder(&mut self, folder: &Path, profiles: BTreeMap<String, String>) {
         let manifest = self.manifest(&folder.join("manifest.json"));
-        let refused = self.foreign_models(folder, &manifest);
+        let mut refused = Refused {
+            models: self.foreign_models(folder, &manifest),
+            profiles,
+            foreign_profile: BTreeMap::new(),
+        };
         let listed = listed_cells(&manifest);
         let in_file = self.cells_file(&folder.join("cells.json"));
-        self.note_selected(&manifest, listed.as_ref().unwrap_or(&in_file), &refused);
+        self.note_selected(
+            &manifest,
+            listed.as_ref().unwrap_or(&in_file),
+            &refused.models,
+        );
         match listed {
             Some(keys) => self.current.extend(keys),
             None => self.all_current = true,
         }
         self.manifests.extend(manifest);
         let records = jsonl_files(&folder.join("records"));
-        if records.is_empty() {
+        // A folder of a profile or damage stage alone has none, which is right.
+        if records.is_empty() && !has_evidence(folder) {
             self.warn(format!("{}: no records", folder.display()));
         }
         let mut unknown = 0_usize;
         for path in records {
-            for (place, line) in self.lines(&path) {
-                unknown += usize::from(!self.record(place, &line, &refused));
+            for (place, line) in complete_lines(&path, &mut self.warnings) {
+                unknown += usize::from(!self.record(place, &line, &mut refused));
             }
+        }
+        for (row, count) in &refused.foreign_profile {
+            self.warn(format!(
+                "{}: {count} records of {row} left out: they were made with another profile than the folder's",
+                folder.display()
+            ));
         }
         if unknown > 0 {
             self.warn(format!(
@@ -135,7 +168,7 @@ impl Reader {
             ));
         }
         for path in jsonl_files(&folder.join("timings")) {
-            for (place, line) in self.lines(&path) {
+            for (place, line) in complete_lines(&path, &mut self.warnings) {
                 match serde_json::from_str::<Timing>(&line) {
                     Ok(timing) => {
                         self.timings
@@ -276,36 +309,8 @@ impl Reader {
         }
     }
 
-    /// Complete lines with their places. A last line without an end was cut by a crash; its prompt will run again.
-    fn lines(&mut self, path: &Path) -> Vec<(String, String)> {
-        let bytes = match fs::read(path) {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                self.warn(format!("{}: not read: {error}", path.display()));
-                return Vec::new();
-            }
-        };
-        let mut lines = Vec::new();
-        let pieces: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
-        for (index, piece) in pieces.iter().enumerate() {
-            if piece.iter().all(u8::is_ascii_whitespace) {
-                continue;
-            }
-            let place = format!("{}:{}", path.display(), index + 1);
-            if index + 1 == pieces.len() {
-                self.warn(format!("{place}: cut last line left out"));
-                continue;
-            }
-            match std::str::from_utf8(piece) {
-                Ok(text) => lines.push((place, text.to_owned())),
-                Err(_) => self.warn(format!("{place}: line left out: not UTF-8")),
-            }
-        }
-        lines
-    }
-
     /// False when the record's cell is not known.
-    fn record(&mut self, place: String, line: &str, refused: &BTreeSet<String>) -> bool {
+    fn record(&mut self, place: String, line: &str, refused: &mut Refused) -> bool {
         if let Ok(version) = serde_json::from_str::<SchemaOnly>(line)
             && version.schema > RECORD_SCHEMA
         {
@@ -325,7 +330,14 @@ impl Reader {
         let Some(cell) = self.cells.get(&record.cell) else {
             return false;
         };
-        if refused.contains(&cell.model) {
+        if refused.models.contains(&cell.model) {
+            return true;
+        }
+        if let (Some(used), Some(own)) = (&record.profile_hash, refused.profiles.get(&cell.model))
+            && used != own
+        {
+            let row = row_name(cell);
+            *refused.foreign_profile.entry(row).or_default() += 1;
             return true;
         }
         if let Some(score) = record.score
@@ -384,6 +396,23 @@ impl Reader {
                 timing,
             });
         }
+        for (key, cell) in &self.cells {
+            let mixed = samples.get_mut(key).filter(|samples| {
+                let hashes: BTreeSet<_> = samples
+                    .iter()
+                    .filter_map(|sample| sample.record.profile_hash.as_deref())
+                    .collect();
+                hashes.len() > 1
+            });
+            if let Some(samples) = mixed {
+                samples.clear();
+                self.warnings.push(format!(
+                    "{} on {}: left out: its records were made with different contents of the profile, which are never mixed",
+                    row_name(cell),
+                    cell.task
+                ));
+            }
+        }
         let mut cells = Vec::new();
         let mut earlier = 0_usize;
         let mut outside = 0_usize;
@@ -422,18 +451,59 @@ impl Reader {
                 "{earlier} cells of earlier specs have records and are left out: the last run's spec does not name them"
             ));
         }
+        let evidence = self.evidence.finish(&mut self.warnings);
         Results {
             cells,
             manifests: self.manifests,
+            evidence,
             warnings: self.warnings,
         }
     }
+}
+
+/// Complete lines with their places. A last line without an end was cut by a crash; its prompt will run again.
+fn complete_lines(path: &Path, warnings: &mut Vec<String>) -> Vec<(String, String)> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            warnings.push(format!("{}: not read: {error}", path.display()));
+            return Vec::new();
+        }
+    };
+    let mut lines = Vec::new();
+    let pieces: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+    for (index, piece) in pieces.iter().enumerate() {
+        if piece.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let place = format!("{}:{}", path.display(), index + 1);
+        if index + 1 == pieces.len() {
+            warnings.push(format!("{place}: cut last line left out"));
+            continue;
+        }
+        match std::str::from_utf8(piece) {
+            Ok(text) => lines.push((place, text.to_owned())),
+            Err(_) => warnings.push(format!("{place}: line left out: not UTF-8")),
+        }
+    }
+    lines
 }
 
 /// Cells of a folder's last spec.
 fn listed_cells(manifest: &Option<Value>) -> Option<Vec<CellKey>> {
     let cells = manifest.as_ref()?.get("cells")?;
     serde_json::from_value(cells.clone()).ok()
+}
+
+/// Model, method and budget of a cell, as warnings name it.
+fn row_name(cell: &Cell) -> String {
+    let budget = cell.budget.as_deref().map(|budget| format!(" at {budget}"));
+    format!(
+        "{}: {}{}",
+        cell.model,
+        cell.method.label,
+        budget.unwrap_or_default()
+    )
 }
 
 /// All `*.jsonl` files two folders down (`<model>/<task>/<writer>.jsonl`), in name order.
@@ -451,7 +521,7 @@ fn jsonl_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn children(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn children(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
     };

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::ReportError;
+use crate::evidence::{self, Evidence};
 use crate::figures::{self, FIGURES, Figure};
 use crate::files::Output;
 use crate::frames;
@@ -16,7 +17,7 @@ use crate::options::ReportOptions;
 use crate::read::read_results;
 use crate::render;
 use crate::summary::mean;
-use crate::tables::{TABLES, Table, TableInfo};
+use crate::tables::{Build, TABLES, Table, TableInfo};
 
 /// Most warnings shown; the rest are counted.
 const WARNINGS_SHOWN: usize = 25;
@@ -84,7 +85,8 @@ pub fn write_report(
 ) -> Result<ReportSummary, ReportError> {
     let results = read_results(folders)?;
     let groups = groups(&results, options);
-    let warnings = all_warnings(&results.warnings, &groups);
+    let evidence = evidence::analyse(&results.evidence, options);
+    let warnings = all_warnings(&results.warnings, &groups, &evidence);
 
     let mut output = Output::new(out);
     let mut page = String::from("# Report\n");
@@ -98,10 +100,18 @@ pub fn write_report(
         ));
         // The main table and the figures come first: most readers want no more.
         let (first, others) = TABLES.split_at(1);
-        let main = write_tables(first, group, options, &mut output, &mut page)?;
+        let about = About::Group(group, options);
+        let main = write_tables(first, about, &mut output, &mut page)?;
         terminal.extend(main.map(|table| render::terminal(&table, options.terminal_width)));
-        write_figures(group, options, &mut output, &mut page)?;
-        write_tables(others, group, options, &mut output, &mut page)?;
+        write_figures(about, &mut output, &mut page)?;
+        write_tables(others, about, &mut output, &mut page)?;
+    }
+    for layers in &evidence {
+        push_findings(&mut page, layers);
+        let about = About::Layers(layers);
+        write_figures(about, &mut output, &mut page)?;
+        write_tables(TABLES, about, &mut output, &mut page)?;
+        terminal.extend(terminal_findings(layers));
     }
     if terminal.is_empty() {
         let nothing = "No cell has a scored sample yet, so there is no table.";
@@ -128,7 +138,45 @@ pub fn write_report(
     })
 }
 
-fn all_warnings(reading: &[String], groups: &[Group]) -> Vec<String> {
+/// What a section of the report is about.
+#[derive(Clone, Copy)]
+enum About<'a> {
+    /// The scores of a group of cells.
+    Group(&'a Group, &'a ReportOptions),
+    /// The layers of a model.
+    Layers(&'a Evidence),
+}
+
+impl About<'_> {
+    fn slug(&self) -> &str {
+        match self {
+            About::Group(group, _) => &group.slug,
+            About::Layers(evidence) => &evidence.slug,
+        }
+    }
+}
+
+/// The heading of a model's layers, with what is established and what is not.
+fn push_findings(page: &mut String, layers: &Evidence) {
+    let title = render::escape_markdown(&layers.title());
+    page.push_str(&format!("\n## {title}\n"));
+    if layers.findings.is_empty() {
+        return;
+    }
+    page.push_str("\nWhat is and what is not established:\n\n");
+    for finding in &layers.findings {
+        page.push_str(&format!("- {}\n", render::escape_markdown(finding)));
+    }
+}
+
+/// The findings again; the tables behind them are too wide for a terminal.
+fn terminal_findings(layers: &Evidence) -> Option<String> {
+    let findings = layers.findings.iter();
+    let lines: String = findings.map(|finding| format!("- {finding}\n")).collect();
+    (!lines.is_empty()).then(|| format!("{}\n{lines}", layers.title()))
+}
+
+fn all_warnings(reading: &[String], groups: &[Group], evidence: &[Evidence]) -> Vec<String> {
     let mut warnings = reading.to_vec();
     let apart = groups
         .iter()
@@ -146,6 +194,11 @@ fn all_warnings(reading: &[String], groups: &[Group]) -> Vec<String> {
             _ => format!("{}: {warning}", group.title()),
         });
         warnings.extend(warned);
+    }
+    for layers in evidence {
+        let model = &layers.model;
+        let warned = layers.warnings.iter();
+        warnings.extend(warned.map(|warning| format!("{model}: {warning}")));
     }
     warnings
 }
@@ -203,20 +256,24 @@ fn push_warnings(page: &mut String, warnings: &[String]) {
     }
 }
 
-/// Writes some tables of a group; gives back the last one that was made.
+/// Writes some tables of a section; gives back the last one that was made.
 fn write_tables(
     infos: &[TableInfo],
-    group: &Group,
-    options: &ReportOptions,
+    about: About<'_>,
     output: &mut Output,
     page: &mut String,
 ) -> Result<Option<Table>, ReportError> {
     let mut last = None;
     for info in infos {
-        let Some(table) = (info.build)(group, options) else {
+        let table = match (&info.build, about) {
+            (Build::Group(build), About::Group(group, options)) => build(group, options),
+            (Build::Layers(build), About::Layers(evidence)) => build(evidence),
+            _ => None,
+        };
+        let Some(table) = table else {
             continue;
         };
-        let name = format!("{}/{}", group.slug, info.name);
+        let name = format!("{}/{}", about.slug(), info.name);
         let markdown = render::markdown(&table);
         page.push_str(&format!(
             "\n### {}\n\n{markdown}\nAs [CSV]({name}.csv), [LaTeX]({name}.tex).\n",
@@ -224,7 +281,7 @@ fn write_tables(
         ));
         output.write(&format!("{name}.md"), markdown.as_bytes())?;
         output.write(&format!("{name}.csv"), &render::csv_bytes(&name, &table)?)?;
-        let latex = render::latex(&format!("{}-{}", group.slug, info.name), &table);
+        let latex = render::latex(&format!("{}-{}", about.slug(), info.name), &table);
         output.write(&format!("{name}.tex"), latex.as_bytes())?;
         last = Some(table);
     }
@@ -232,14 +289,18 @@ fn write_tables(
 }
 
 fn write_figures(
-    group: &Group,
-    options: &ReportOptions,
+    about: About<'_>,
     output: &mut Output,
     page: &mut String,
 ) -> Result<(), ReportError> {
     for info in FIGURES {
-        for figure in (info.build)(group, options) {
-            let mut name = format!("{}/{}", group.slug, info.name);
+        let drawn = match (&info.build, about) {
+            (figures::Build::Group(build), About::Group(group, options)) => build(group, options),
+            (figures::Build::Layers(build), About::Layers(evidence)) => build(evidence),
+            _ => Vec::new(),
+        };
+        for figure in drawn {
+            let mut name = format!("{}/{}", about.slug(), info.name);
             if !figure.part.is_empty() {
                 name = format!("{name}-{}", figure.part);
             }

@@ -31,6 +31,8 @@ pub(crate) struct CellSummary {
     pub(crate) interval: Option<Interval>,
     /// Mean kept prompt entries per layer and KV head.
     pub(crate) kept_entries: Option<f64>,
+    /// Mean kept prompt entries per KV head, one number a layer; empty where samples disagree on the layers.
+    pub(crate) kept_per_layer: Vec<f64>,
     /// Mean share of the prompt's entries that was kept, in percent.
     pub(crate) kept_percent: Option<f64>,
     /// Mean bytes of the compressed cache.
@@ -103,6 +105,7 @@ impl CellSummary {
             standard_error: stats::standard_error(&points),
             interval: stats::mean_interval(&[points], options),
             kept_entries: over(kept_entries),
+            kept_per_layer: kept_per_layer(&ran),
             kept_percent: over(kept_percent),
             cache_bytes: over(|sample| Some(sample.record.cache_bytes as f64)),
             score_percent_of_full: None,
@@ -133,6 +136,26 @@ pub(crate) fn kept_entries(sample: &Sample) -> Option<f64> {
     let layers = &sample.record.kept_per_layer;
     let total: u64 = layers.iter().map(|kept| u64::from(*kept)).sum();
     (!layers.is_empty()).then(|| total as f64 / layers.len() as f64)
+}
+
+fn kept_per_layer(samples: &[&Sample]) -> Vec<f64> {
+    let layers = samples
+        .first()
+        .map_or(0, |sample| sample.record.kept_per_layer.len());
+    if samples
+        .iter()
+        .any(|sample| sample.record.kept_per_layer.len() != layers)
+    {
+        return Vec::new();
+    }
+    (0..layers)
+        .map(|layer| {
+            let kept = samples
+                .iter()
+                .map(|sample| f64::from(sample.record.kept_per_layer[layer]));
+            kept.sum::<f64>() / samples.len() as f64
+        })
+        .collect()
 }
 
 fn kept_percent(sample: &Sample) -> Option<f64> {

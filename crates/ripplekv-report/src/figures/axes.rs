@@ -27,14 +27,23 @@ impl Axes {
 
     /// Horizontal grid lines with their numbers left of the area.
     pub(crate) fn draw_y(&self, scene: &mut Scene, ticks: &[f64]) {
-        for tick in ticks {
+        let texts: Vec<(f64, String)> = ticks
+            .iter()
+            .map(|tick| (*tick, tick_text(*tick, ticks)))
+            .collect();
+        self.draw_y_texts(scene, &texts);
+    }
+
+    /// As [`Axes::draw_y`], with texts of their own.
+    pub(crate) fn draw_y_texts(&self, scene: &mut Scene, ticks: &[(f64, String)]) {
+        for (tick, text) in ticks {
             let y = self.y(*tick);
             scene.line(&[(self.left, y), (self.right, y)], STYLE.grid, 1.0);
             scene.text(Label {
                 size: STYLE.small_size,
                 color: STYLE.muted,
                 anchor: Anchor::End,
-                ..label(tick_text(*tick, ticks), self.left - 8.0, y + 4.0)
+                ..label(text.clone(), self.left - 8.0, y + 4.0)
             });
         }
     }
@@ -99,6 +108,18 @@ pub(crate) fn round_ticks(low: f64, high: f64, count: usize) -> Vec<f64> {
     let last = (high / step).ceil() as i64;
     (first..=last.max(first + 1))
         .map(|index| index as f64 * step)
+        .collect()
+}
+
+/// Layers to put a number at: at most 16, always layer 0.
+pub(crate) fn layer_ticks(layers: usize) -> Vec<(f64, String)> {
+    let step = [1, 2, 5, 10, 20]
+        .into_iter()
+        .find(|step| layers.div_ceil(*step) <= 16)
+        .unwrap_or(50);
+    (0..layers)
+        .step_by(step)
+        .map(|layer| (layer as f64, layer.to_string()))
         .collect()
 }
 

@@ -1,11 +1,15 @@
 //! Figures: each builds a scene of shapes and the data behind it; drawing and files are the same for all.
 //! To add a figure: one file with a `build` function, one line in [`FIGURES`].
 
+mod ablation_heatmap;
 mod axes;
 mod draw;
 mod frame;
+mod layer_budgets;
 mod scene;
 mod score_by_budget;
+mod sensitivity_and_damage;
+mod sensitivity_scatter;
 mod style;
 mod task_dumbbell;
 #[cfg(test)]
@@ -14,6 +18,7 @@ mod tests;
 pub(crate) use draw::{png, svg};
 pub(crate) use scene::Scene;
 
+use crate::evidence::Evidence;
 use crate::group::Group;
 use crate::options::ReportOptions;
 
@@ -23,8 +28,16 @@ pub struct FigureInfo {
     pub name: &'static str,
     /// One line on what it shows.
     pub about: &'static str,
-    /// Makes the figures of one group: none, one, or one for each part.
-    pub(crate) build: fn(&Group, &ReportOptions) -> Vec<Figure>,
+    /// Makes the figures: none, one, or one for each part.
+    pub(crate) build: Build,
+}
+
+/// What a figure is about.
+pub(crate) enum Build {
+    /// The scores of one group of cells.
+    Group(fn(&Group, &ReportOptions) -> Vec<Figure>),
+    /// The layers of one model.
+    Layers(fn(&Evidence) -> Vec<Figure>),
 }
 
 /// Every figure, in the order of the report.
@@ -32,12 +45,32 @@ pub const FIGURES: &[FigureInfo] = &[
     FigureInfo {
         name: "score-by-budget",
         about: "average score of every method against its budget, with 95% bootstrap bands",
-        build: score_by_budget::build,
+        build: Build::Group(score_by_budget::build),
     },
     FigureInfo {
         name: "task-dumbbell",
         about: "score of every method on every task beside the baseline's, one figure a budget",
-        build: task_dumbbell::build,
+        build: Build::Group(task_dumbbell::build),
+    },
+    FigureInfo {
+        name: "layer-budgets",
+        about: "kept tokens of every layer, one panel a method, one figure a budget",
+        build: Build::Group(layer_budgets::build),
+    },
+    FigureInfo {
+        name: "ablation-heatmap",
+        about: "average score of a swept method, r by gamma, with intervals, one figure a budget",
+        build: Build::Group(ablation_heatmap::build),
+    },
+    FigureInfo {
+        name: "sensitivity-and-damage",
+        about: "sensitivity and measured damage of every layer, with 95% bootstrap bands",
+        build: Build::Layers(sensitivity_and_damage::build),
+    },
+    FigureInfo {
+        name: "sensitivity-scatter",
+        about: "sensitivity against measured damage with the rank correlation, one figure a budget",
+        build: Build::Layers(sensitivity_scatter::build),
     },
 ];
 
@@ -55,6 +88,11 @@ pub(crate) struct Figure {
 pub(crate) struct Data {
     pub(crate) header: Vec<&'static str>,
     pub(crate) rows: Vec<Vec<String>>,
+}
+
+/// A number of a data file, with as many digits as it takes.
+pub(crate) fn data_exact(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| format!("{value:e}"))
 }
 
 /// A number of a data file; empty where there is none.

@@ -77,6 +77,15 @@ pub(crate) fn series_look(place: usize) -> (Rgb, Marker) {
     )
 }
 
+/// Between two colours: 0 is the first, 1 the second.
+pub(crate) fn between(from: Rgb, to: Rgb, share: f64) -> Rgb {
+    let mix = |from: u8, to: u8| {
+        let (from, to) = (f64::from(from), f64::from(to));
+        (from + (to - from) * share.clamp(0.0, 1.0)).round() as u8
+    };
+    Rgb(mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use ripplekv_runner::record::{RECORD_SCHEMA, Record};
 use serde_json::json;
 
 use crate::figures::scene::check::texts_are_readable;
-use crate::figures::{FIGURES, png, svg};
+use crate::figures::{Build, FIGURES, Figure, png, svg};
 use crate::group::{Group, groups};
 use crate::options::ReportOptions;
 use crate::read::{CellSamples, Results, Sample};
@@ -101,7 +101,10 @@ fn names(prefix: &str, count: usize) -> Vec<String> {
 fn assert_all_readable(group: &Group, least: usize) {
     let mut drawn = 0;
     for info in FIGURES {
-        for figure in (info.build)(group, &options()) {
+        let Build::Group(build) = &info.build else {
+            continue;
+        };
+        for figure in build(group, &options()) {
             texts_are_readable(&figure.scene);
             for row in &figure.data.rows {
                 assert_eq!(row.len(), figure.data.header.len(), "{}", info.name);
@@ -113,10 +116,17 @@ fn assert_all_readable(group: &Group, least: usize) {
     assert_eq!(drawn, least);
 }
 
+fn first_figure(group: &Group) -> Figure {
+    let Build::Group(build) = &FIGURES[0].build else {
+        panic!("the first figure is about scores");
+    };
+    build(group, &options()).remove(0)
+}
+
 #[test]
 fn one_of_everything() {
     let group = group(&names("t", 1), &["10%"], &names("m", 1), 1);
-    assert_all_readable(&group, 2);
+    assert_all_readable(&group, 3);
 }
 
 #[test]
@@ -131,7 +141,7 @@ fn twelve_methods_with_long_labels_and_sixteen_tasks() {
         &methods,
         5,
     );
-    assert_all_readable(&group, 4);
+    assert_all_readable(&group, 7);
 }
 
 #[test]
@@ -139,7 +149,7 @@ fn many_budgets_close_together() {
     let budgets = [
         "1%", "1.5%", "2%", "2.5%", "3%", "3.5%", "4%", "90%", "95%", "100%",
     ];
-    assert_all_readable(&group(&names("t", 3), &budgets, &names("m", 3), 4), 11);
+    assert_all_readable(&group(&names("t", 3), &budgets, &names("m", 3), 4), 21);
 }
 
 #[test]
@@ -147,16 +157,52 @@ fn all_kinds_of_budgets_and_names_outside_latin() {
     let budgets = ["10%", "64", "128", "4096", "16MiB", "1GiB", "odd"];
     let methods = vec!["方法".to_owned(), "<b>&\"\u{7}".to_owned()];
     let group = group(&names("t", 2), &budgets, &methods, 3);
-    assert_all_readable(&group, 4 + 7);
-    let figure = (FIGURES[0].build)(&group, &options()).remove(0);
+    assert_all_readable(&group, 4 + 7 + 7);
+    let figure = first_figure(&group);
     let text = svg(&figure.scene).unwrap();
     assert!(text.contains("&lt;b&gt;&amp;") && !text.contains('\u{7}'));
 }
 
 #[test]
+fn a_sweep_with_holes_is_readable() {
+    let mut group = group(&names("t", 2), &["10%"], &names("ripplekv#", 5), 4);
+    let settings = [("1", 1.5), ("2", 1.5), ("16", 2.0), ("0.5", 4.0)];
+    for ((label, _, _), cell) in &mut group.cells {
+        let place = label
+            .strip_prefix("ripplekv#")
+            .and_then(|text| text.parse::<usize>().ok());
+        if let Some((r, gamma)) = place.and_then(|place| settings.get(place)) {
+            cell.cell.method.name = "ripplekv".to_owned();
+            cell.cell.method.params = json!({"r": r, "gamma": gamma, "scorer": "snapkv"});
+        }
+    }
+    // The heat map of the sweep comes on top of score, dumbbell and budgets.
+    assert_all_readable(&group, 4);
+}
+
+#[test]
+fn layers_of_a_small_and_of_a_deep_model_are_readable() {
+    for (layers, budgets) in [(1, 1), (2, 2), (30, 3), (126, 9)] {
+        let evidence = crate::evidence::tests::made_up(layers, budgets);
+        let mut drawn = 0;
+        for info in FIGURES {
+            let Build::Layers(build) = &info.build else {
+                continue;
+            };
+            for figure in build(&evidence) {
+                texts_are_readable(&figure.scene);
+                assert!(!figure.data.rows.is_empty() && !figure.description.is_empty());
+                drawn += 1;
+            }
+        }
+        assert_eq!(drawn, 1 + budgets, "{layers} layers");
+    }
+}
+
+#[test]
 fn pictures_repeat_byte_for_byte_and_hold_something() {
     let group = group(&names("t", 2), &["10%", "20%"], &names("m", 2), 4);
-    let figure = (FIGURES[0].build)(&group, &options()).remove(0);
+    let figure = first_figure(&group);
     assert_eq!(svg(&figure.scene).unwrap(), svg(&figure.scene).unwrap());
     let folder = tempfile::TempDir::new().unwrap();
     let paths = [folder.path().join("a.png"), folder.path().join("b.png")];

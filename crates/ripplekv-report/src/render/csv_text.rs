@@ -40,8 +40,13 @@ pub(crate) fn csv_bytes(name: &str, table: &Table) -> Result<Vec<u8>, ReportErro
                     notes.extend(note.as_ref().map(|note| format!("{} {note}", column.name)));
                 }
                 Value::Bytes(bytes) => cells.push(format!("{bytes:.0}")),
-                Value::Interval { low, high, .. } => {
-                    cells.extend([format!("{low:.2}"), format!("{high:.2}")]);
+                Value::Interval {
+                    low,
+                    high,
+                    decimals,
+                    ..
+                } => {
+                    cells.extend([format!("{low:.decimals$}"), format!("{high:.decimals$}")]);
                 }
             }
         }

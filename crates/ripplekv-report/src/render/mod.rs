@@ -32,10 +32,15 @@ fn plain(value: &Value) -> String {
             }
         }
         Value::Bytes(bytes) => human_bytes(*bytes),
-        Value::Interval { low, high, signed } => format!(
+        Value::Interval {
+            low,
+            high,
+            decimals,
+            signed,
+        } => format!(
             "{} to {}",
-            number(*low, 2, *signed),
-            number(*high, 2, *signed)
+            number(*low, *decimals, *signed),
+            number(*high, *decimals, *signed)
         ),
     }
 }

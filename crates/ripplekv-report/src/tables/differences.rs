@@ -3,9 +3,9 @@
 
 use crate::group::Group;
 use crate::options::ReportOptions;
-use crate::pairing::{Difference, TaskPairs, difference};
-use crate::stats::holm;
-use crate::tables::{Block, Column, Mark, Table, Value};
+use crate::pairing::{Difference, rows_difference};
+use crate::stats::{Interval, holm};
+use crate::tables::{Block, Column, Table, Value};
 
 pub(super) fn build(group: &Group, options: &ReportOptions) -> Option<Table> {
     let baseline = group.baseline(options)?;
@@ -26,6 +26,7 @@ pub(super) fn build(group: &Group, options: &ReportOptions) -> Option<Table> {
         Column::label("method"),
         Column::number("difference"),
         Column::interval("95% interval"),
+        Column::number("smallest n could show"),
         Column::number("p (Holm)"),
         Column::number("wins"),
         Column::number("ties"),
@@ -35,6 +36,7 @@ pub(super) fn build(group: &Group, options: &ReportOptions) -> Option<Table> {
         Column::label("worst task"),
         Column::interval("one task left out"),
         Column::number("n"),
+        Column::label("in words"),
     ];
     Some(Table {
         title: format!("Difference from {baseline} in points: {}", group.title()),
@@ -42,6 +44,7 @@ pub(super) fn build(group: &Group, options: &ReportOptions) -> Option<Table> {
         blocks,
         notes: vec![
             format!("Method minus {baseline}, paired by sample, every task weighing the same. Interval: paired bootstrap inside each task. p: sign-flip test, Holm's correction over the methods of one budget."),
+            crate::pairing::SMALLEST_NOTE.to_owned(),
             "A sample counts as correct from a score of 50. One task left out: smallest and greatest difference when one task is dropped.".to_owned(),
         ],
     })
@@ -52,7 +55,12 @@ fn rows(group: &Group, baseline: &str, budget: &str, options: &ReportOptions) ->
         .methods_at(Some(budget))
         .into_iter()
         .filter(|label| *label != baseline)
-        .filter_map(|label| Some((label, against(group, label, baseline, budget, options)?)))
+        .filter_map(|label| {
+            Some((
+                label,
+                rows_difference(group, label, baseline, budget, options)?,
+            ))
+        })
         .collect();
     let p_values: Vec<f64> = found
         .iter()
@@ -68,27 +76,6 @@ fn rows(group: &Group, baseline: &str, budget: &str, options: &ReportOptions) ->
         .collect()
 }
 
-fn against(
-    group: &Group,
-    label: &str,
-    baseline: &str,
-    budget: &str,
-    options: &ReportOptions,
-) -> Option<Difference> {
-    let pairs: Vec<TaskPairs> = group
-        .averaged_tasks()
-        .into_iter()
-        .filter_map(|task| {
-            let left = group.cell(label, Some(budget), &task.name)?;
-            let right = group
-                .cell(baseline, Some(budget), &task.name)
-                .or_else(|| group.cell(baseline, None, &task.name))?;
-            TaskPairs::new(left, right)
-        })
-        .collect();
-    difference(&pairs, options)
-}
-
 fn row(
     budget: &str,
     label: &str,
@@ -96,24 +83,12 @@ fn row(
     p_value: f64,
     expected: usize,
 ) -> Vec<Value> {
-    let interval = |ends: Option<(f64, f64)>| {
-        ends.map_or(Value::Empty, |(low, high)| Value::Interval {
-            low,
-            high,
-            signed: true,
-        })
-    };
     vec![
         Value::Text(budget.to_owned()),
         Value::Text(label.to_owned()),
-        Value::Number {
-            value: difference.mean,
-            decimals: 2,
-            signed: true,
-            mark: Mark::None,
-            note: None,
-        },
-        interval(difference.interval.map(|ends| (ends.low, ends.high))),
+        Value::signed(difference.mean, 2),
+        Value::interval(difference.interval, 2, true),
+        Value::number(difference.smallest_detectable, 2),
         Value::number(Some(p_value), 4),
         Value::count(difference.wins),
         Value::count(difference.ties),
@@ -126,11 +101,18 @@ fn row(
             .map_or(Value::Empty, |(task, mean)| {
                 Value::Text(format!("{task} {mean:+.2}"))
             }),
-        interval(difference.leave_one_out),
+        Value::interval(
+            difference
+                .leave_one_out
+                .map(|(low, high)| Interval { low, high }),
+            2,
+            true,
+        ),
         if difference.pairs == expected {
             Value::count(expected)
         } else {
             Value::Text(format!("{}/{expected}", difference.pairs))
         },
+        Value::text(difference.in_words(p_value)),
     ]
 }

@@ -72,15 +72,11 @@ fn row(group: &Group, label: &str, budget: Option<&str>) -> Vec<Value> {
     }
     let average = group.average(label, budget);
     values.push(mean_value(group, label, budget, &group.averaged_tasks()));
-    values.push(
-        average
-            .and_then(|average| average.interval)
-            .map_or(Value::Empty, |interval| Value::Interval {
-                low: interval.low,
-                high: interval.high,
-                signed: false,
-            }),
-    );
+    values.push(Value::interval(
+        average.and_then(|average| average.interval),
+        2,
+        false,
+    ));
     let cells = group.row(label, budget);
     values.push(count_value(group, &cells));
     values.push(Value::number(

@@ -1,10 +1,16 @@
 //! Tables as data: what is in them is decided here, how they look in [`crate::render`].
 //! To add a table: one file with a `build` function, one line in [`TABLES`].
 
+mod ablation;
+mod correlation;
 mod differences;
 mod efficiency;
 mod main_table;
+mod profile;
+mod regret;
+mod signal_ablation;
 
+use crate::evidence::{Estimate, Evidence};
 use crate::group::Group;
 use crate::options::ReportOptions;
 
@@ -14,8 +20,16 @@ pub struct TableInfo {
     pub name: &'static str,
     /// One line on what it shows.
     pub about: &'static str,
-    /// Makes it for one group; `None` where there is nothing to show.
-    pub(crate) build: fn(&Group, &ReportOptions) -> Option<Table>,
+    /// Makes it; `None` where there is nothing to show.
+    pub(crate) build: Build,
+}
+
+/// What a table is about.
+pub(crate) enum Build {
+    /// The scores of one group of cells.
+    Group(fn(&Group, &ReportOptions) -> Option<Table>),
+    /// The layers of one model.
+    Layers(fn(&Evidence) -> Option<Table>),
 }
 
 /// Every table, in the order of the report.
@@ -23,17 +37,42 @@ pub const TABLES: &[TableInfo] = &[
     TableInfo {
         name: "main",
         about: "score of every method on every task, in blocks by budget",
-        build: main_table::build,
+        build: Build::Group(main_table::build),
     },
     TableInfo {
         name: "differences",
         about: "paired differences of every method from the baseline, with intervals",
-        build: differences::build,
+        build: Build::Group(differences::build),
     },
     TableInfo {
         name: "efficiency",
         about: "kept entries, bytes and times of every method",
-        build: efficiency::build,
+        build: Build::Group(efficiency::build),
+    },
+    TableInfo {
+        name: "ablation",
+        about: "average score of a swept method, r by gamma, in blocks by budget",
+        build: Build::Group(ablation::build),
+    },
+    TableInfo {
+        name: "signal-ablation",
+        about: "ripplekv with other allocators at equal budgets, difference from ripplekv",
+        build: Build::Group(signal_ablation::build),
+    },
+    TableInfo {
+        name: "profile",
+        about: "sensitivity and the other measured signals of every layer",
+        build: Build::Layers(profile::build),
+    },
+    TableInfo {
+        name: "correlation",
+        about: "rank correlation of every signal with measured damage, and what it establishes",
+        build: Build::Layers(correlation::build),
+    },
+    TableInfo {
+        name: "regret",
+        about: "joint damage of every allocation, and its regret against the oracle",
+        build: Build::Layers(regret::build),
     },
 ];
 
@@ -67,6 +106,7 @@ pub(crate) enum Value {
     Interval {
         low: f64,
         high: f64,
+        decimals: usize,
         signed: bool,
     },
 }
@@ -80,6 +120,48 @@ impl Value {
             mark: Mark::None,
             note: None,
         })
+    }
+
+    /// A number that always carries its sign.
+    pub(crate) fn signed(value: f64, decimals: usize) -> Value {
+        Value::Number {
+            value,
+            decimals,
+            signed: true,
+            mark: Mark::None,
+            note: None,
+        }
+    }
+
+    pub(crate) fn interval(
+        ends: Option<crate::stats::Interval>,
+        decimals: usize,
+        signed: bool,
+    ) -> Value {
+        ends.map_or(Value::Empty, |ends| Value::Interval {
+            low: ends.low,
+            high: ends.high,
+            decimals,
+            signed,
+        })
+    }
+
+    /// A number and its interval, for two columns.
+    pub(crate) fn estimate(
+        estimate: Option<Estimate>,
+        decimals: usize,
+        signed: bool,
+    ) -> [Value; 2] {
+        let number = match estimate {
+            Some(estimate) if signed => Value::signed(estimate.value, decimals),
+            other => Value::number(other.map(|known| known.value), decimals),
+        };
+        let ends = estimate.and_then(|known| known.interval);
+        [number, Value::interval(ends, decimals, signed)]
+    }
+
+    pub(crate) fn text(text: impl Into<String>) -> Value {
+        Value::Text(text.into())
     }
 
     pub(crate) fn count(value: usize) -> Value {
@@ -136,6 +218,14 @@ impl Column {
         Column {
             is_pair: true,
             ..Column::number(name)
+        }
+    }
+
+    /// Left out where a terminal is too narrow.
+    pub(crate) fn spare(self) -> Column {
+        Column {
+            width: Width::Spare,
+            ..self
         }
     }
 

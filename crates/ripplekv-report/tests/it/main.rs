@@ -7,6 +7,8 @@
 
 mod bad_input;
 mod comparing;
+mod evidence;
+mod evidence_folder;
 mod figures;
 mod report;
 mod results_folder;

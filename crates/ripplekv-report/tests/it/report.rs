@@ -305,13 +305,15 @@ fn markdown_and_latex_mark_best_and_second() {
     \end{table*}
     "#);
     insta::assert_snapshot!(at("differences.md"), @r#"
-    | budget | method        | difference |     95% interval | p (Holm) | wins | ties | losses | correct to wrong | wrong to correct | worst task             | one task left out |   n |
-    |--------|---------------|-----------:|-----------------:|---------:|-----:|-----:|-------:|-----------------:|-----------------:|------------------------|------------------:|----:|
-    | 10%    | streaming-llm |     -28.77 | -34.37 to -23.16 |   0.0060 |    0 |    0 |     12 |                6 |                0 | qasper -32.60          |  -30.00 to -26.86 |  12 |
-    | 10%    | snapkv        |      -8.09 |  -10.47 to -5.83 |   0.0060 |    0 |    0 |     12 |                1 |                0 | qasper -9.19           |    -8.72 to -7.53 |  12 |
-    | 10%    | pyramidkv     |     -11.20 |  -13.28 to -9.07 |   0.0060 |    0 |    0 |     12 |                1 |                0 | multifieldqa_en -12.24 |  -11.67 to -10.68 |  12 |
+    | budget | method        | difference |     95% interval | smallest n could show | p (Holm) | wins | ties | losses | correct to wrong | wrong to correct | worst task             | one task left out |   n | in words    |
+    |--------|---------------|-----------:|-----------------:|----------------------:|---------:|-----:|-----:|-------:|-----------------:|-----------------:|------------------------|------------------:|----:|-------------|
+    | 10%    | streaming-llm |     -28.77 | -34.37 to -23.16 |                  9.24 |   0.0060 |    0 |    0 |     12 |                6 |                0 | qasper -32.60          |  -30.00 to -26.86 |  12 | established |
+    | 10%    | snapkv        |      -8.09 |  -10.47 to -5.83 |                  3.73 |   0.0060 |    0 |    0 |     12 |                1 |                0 | qasper -9.19           |    -8.72 to -7.53 |  12 | established |
+    | 10%    | pyramidkv     |     -11.20 |  -13.28 to -9.07 |                  3.36 |   0.0060 |    0 |    0 |     12 |                1 |                0 | multifieldqa_en -12.24 |  -11.67 to -10.68 |  12 | established |
 
     Method minus full, paired by sample, every task weighing the same. Interval: paired bootstrap inside each task. p: sign-flip test, Holm's correction over the methods of one budget.
+
+    Smallest n could show: the true difference that so many samples would have shown with a power of 80% (two-sided 5%). A smaller difference cannot be tested at this n, whatever its sign.
 
     A sample counts as correct from a score of 50. One task left out: smallest and greatest difference when one task is dropped.
     "#);
