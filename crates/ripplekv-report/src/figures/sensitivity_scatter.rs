@@ -76,30 +76,50 @@ struct Scale {
     ticks: Vec<(f64, String)>,
 }
 
+/// Smallest and greatest of the values and their intervals.
+fn extent(values: &[Estimate]) -> (f64, f64) {
+    let all = || {
+        values.iter().flat_map(|estimate| {
+            let ends = estimate.interval;
+            [
+                Some(estimate.value),
+                ends.map(|ends| ends.low),
+                ends.map(|ends| ends.high),
+            ]
+        })
+    };
+    (
+        all().flatten().fold(f64::INFINITY, f64::min),
+        all().flatten().fold(f64::NEG_INFINITY, f64::max),
+    )
+}
+
 impl Scale {
-    fn new(values: &[Estimate]) -> Scale {
-        let all = || {
-            values.iter().flat_map(|estimate| {
-                let ends = estimate.interval;
-                [
-                    Some(estimate.value),
-                    ends.map(|ends| ends.low),
-                    ends.map(|ends| ends.high),
-                ]
-            })
-        };
-        let low = all().flatten().fold(f64::INFINITY, f64::min);
-        let high = all().flatten().fold(f64::NEG_INFINITY, f64::max);
-        if low > 0.0 && high / low > LINEAR_UP_TO {
-            let ticks = decades(low, high);
+    fn new((low, high): (f64, f64), logarithmic: bool) -> Scale {
+        if logarithmic {
             let ends = (low.log10() - 0.06, high.log10() + 0.06);
+            let inside = |ticks: Vec<(f64, String)>| -> Vec<(f64, String)> {
+                let within = |place: f64| place >= ends.0 && place <= ends.1;
+                ticks
+                    .into_iter()
+                    .filter(|(place, _)| within(*place))
+                    .collect()
+            };
+            let mut ticks = inside(decades(low, high));
+            if ticks.len() < 2 {
+                // Less than a decade: round numbers, closer together than 1, 2, 5.
+                let round = round_ticks(low, high, 4);
+                let placed = round.iter().filter(|tick| **tick > 0.0);
+                ticks = inside(
+                    placed
+                        .map(|tick| (tick.log10(), tick_text(*tick, &round)))
+                        .collect(),
+                );
+            }
             return Scale {
                 logarithmic: true,
                 range: ends,
-                ticks: ticks
-                    .into_iter()
-                    .filter(|(place, _)| *place >= ends.0 && *place <= ends.1)
-                    .collect(),
+                ticks,
             };
         }
         let ticks = round_ticks(low, high, 5);
@@ -142,7 +162,11 @@ fn decades(low: f64, high: f64) -> Vec<(f64, String)> {
 }
 
 fn draw(evidence: &Evidence, sensitivity: &[Estimate], curve: &DamageCurve, words: &str) -> Scene {
-    let (x, y) = (Scale::new(sensitivity), Scale::new(&curve.layers));
+    let (along, up) = (extent(sensitivity), extent(&curve.layers));
+    // Both or neither, so that a power law is a straight line and shapes stay comparable.
+    let logarithmic =
+        along.0 > 0.0 && up.0 > 0.0 && (along.1 / along.0).max(up.1 / up.0) > LINEAR_UP_TO;
+    let (x, y) = (Scale::new(along, logarithmic), Scale::new(up, logarithmic));
     let widest = y
         .ticks
         .iter()
