@@ -92,6 +92,8 @@ pub struct PromptRequest<'a> {
     pub stop: &'a StopRule,
     /// Rule for budgets below the must-keep set.
     pub short_prompts: ShortPrompts,
+    /// First tokens of the full cache's own answer over which every cell's KL is measured; 0 measures none.
+    pub answer_kl_tokens: usize,
     /// Per-layer numbers of the model's profile, for allocators that ask for one.
     pub signals: &'a Signals,
 }
@@ -128,6 +130,9 @@ pub struct CellResult {
     pub must_keep_tokens: u32,
     /// True when `short_prompts: shrink` made the window smaller, or `full` skipped compression.
     pub short_prompt: bool,
+    /// Mean KL(full, this cell) in nats over the teacher-forced answer of the full cache, first token left out; `None`
+    /// where not asked for, or where that answer has fewer than 3 tokens.
+    pub answer_kl: Option<f64>,
     /// Anything a reader should know: fallbacks never happen silently.
     pub warnings: Vec<String>,
     /// Milliseconds to select and gather.

@@ -58,6 +58,10 @@ pub struct Record {
     pub score_levenshtein: Option<f64>,
     /// Normalised Levenshtein similarity to the nearest reference; an extra column, never the LongBench score.
     pub edit_similarity: Option<f64>,
+    /// Mean KL(full, this cell) in nats over the full cache's own answer, teacher-forced, first token left out; lower is
+    /// nearer to the full cache. `None` where `protocol.answer_kl_tokens` is 0 or that answer is too short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_kl: Option<f64>,
     /// Anything a reader should know.
     pub warnings: Vec<String>,
     /// Why the sample failed.
