@@ -32,7 +32,7 @@ pub(crate) struct ScoreCache(BTreeMap<String, Vec<Scores>>);
 /// Hash that stands for the whole prompt kept.
 const EVERYTHING: &str = "full";
 
-fn everything(budget_entries: Option<u64>, must_keep_tokens: usize) -> KeptCell {
+pub(crate) fn everything(budget_entries: Option<u64>, must_keep_tokens: usize) -> KeptCell {
     KeptCell {
         kept: None,
         kept_hash: EVERYTHING.to_owned(),

@@ -69,6 +69,40 @@ impl ForcedAnswer<'_> {
     }
 }
 
+/// Mean KL(full, cache) over the full cache's answer for every cache, each forced by itself, so that a number does not
+/// depend on the company; `None` where the answer leaves fewer than two positions.
+pub(crate) fn answer_kl(
+    decoder: &dyn Decoder,
+    full: &Arc<CompressedCache>,
+    caches: &[Arc<CompressedCache>],
+    answer: &[u32],
+) -> Result<Vec<Option<f64>>, EngineError> {
+    let answer = ForcedAnswer {
+        last_prompt_token: 0,
+        answer,
+        first_token: FirstToken::Skip,
+    };
+    let positions = answer.targets().len();
+    if positions < LEAST_POSITIONS {
+        return Ok(vec![None; caches.len()]);
+    }
+    let alone = |cache: &Arc<CompressedCache>| -> Result<LogProbabilities, EngineError> {
+        let branch = Branch {
+            cache: Arc::clone(cache),
+            from_layer: 0,
+        };
+        let forced = decoder
+            .force(&[branch], &answer.fed(), false, &mut |_| ())
+            .map_err(prompt_error)?;
+        LogProbabilities::of(decoder, &forced.branches[0].states)
+    };
+    let reference = alone(full)?;
+    caches
+        .iter()
+        .map(|cache| Ok(Some(reference.mean_kl(&alone(cache)?, positions)?)))
+        .collect()
+}
+
 /// Log-probabilities of some positions, one `[vocab]` each.
 pub(crate) struct LogProbabilities(Vec<Vec<f32>>);
 

@@ -12,9 +12,10 @@ use ripplekv_runner::engine::{
 };
 use ripplekv_tasks::Tokenise;
 
-use crate::compress::{KeptCell, ScoreCache, kept_cell_with};
+use crate::compress::{KeptCell, ScoreCache, everything, kept_cell_with};
 use crate::damage::damage;
 use crate::decode::{Continuation, decode_greedy};
+use crate::forced::answer_kl;
 use crate::sensitivity::sensitivity;
 use crate::tokenise::ModelTokenizer;
 
@@ -136,7 +137,12 @@ fn prepare(
     })
 }
 
-fn result(prepared: Prepared, rows: &Rows, continuation: &Continuation) -> CellResult {
+fn result(
+    prepared: Prepared,
+    rows: &Rows,
+    continuation: &Continuation,
+    answer_kl: Option<f64>,
+) -> CellResult {
     let cache = &rows.caches[prepared.row];
     CellResult {
         output_ids: continuation.ids.clone(),
@@ -147,6 +153,7 @@ fn result(prepared: Prepared, rows: &Rows, continuation: &Continuation) -> CellR
         kept_hash: prepared.cell.kept_hash,
         must_keep_tokens: prepared.cell.must_keep_tokens,
         short_prompt: prepared.cell.short_prompt,
+        answer_kl,
         warnings: prepared.cell.warnings,
         compress_ms: prepared.compress_ms,
         decode_ms: continuation.decode_ms,
@@ -187,6 +194,11 @@ impl Engine for ModelEngine {
                 )
             })
             .collect();
+        // the full cache's answer, which the cells are compared over, may be no cell's own
+        let full = match request.answer_kl_tokens {
+            0 => None,
+            _ => Some(rows.row_of(&everything(None, 0), &prefill.snapshot)?),
+        };
         let continuations = decode_greedy(
             self.decoder.as_ref(),
             &rows.caches,
@@ -195,12 +207,25 @@ impl Engine for ModelEngine {
             request.max_new_tokens,
         )
         .map_err(prompt_error)?;
+        let answer_kl = match full {
+            None => vec![None; rows.caches.len()],
+            Some(full) => {
+                let answer = &continuations[full].ids;
+                let compared = answer.len().min(request.answer_kl_tokens);
+                answer_kl(
+                    self.decoder.as_ref(),
+                    &rows.caches[full],
+                    &rows.caches,
+                    &answer[..compared],
+                )?
+            }
+        };
         let cells = prepared
             .into_iter()
             .map(|outcome| {
                 outcome.map(|prepared| {
-                    let continuation = &continuations[prepared.row];
-                    result(prepared, &rows, continuation)
+                    let row = prepared.row;
+                    result(prepared, &rows, &continuations[row], answer_kl[row])
                 })
             })
             .collect();

@@ -485,6 +485,7 @@ fn answer(request: &PromptRequest<'_>, cell: &CellRequest<'_>) -> Result<CellRes
         kept_hash: hash.to_hex().to_string(),
         must_keep_tokens: window as u32,
         short_prompt: short,
+        answer_kl: (request.answer_kl_tokens > 0).then_some((everything - kept) as f64 / 1e3),
         warnings: vec!["made up by the fake engine".to_owned()],
         compress_ms: 0.1,
         decode_ms: 0.5,

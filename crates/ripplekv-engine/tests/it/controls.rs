@@ -102,6 +102,7 @@ fn run(engine: &mut ModelEngine, ids: &[u32], cells: &[CellRequest<'_>]) -> Vec<
         max_new_tokens: 24,
         stop: &stop,
         short_prompts: ShortPrompts::Shrink,
+        answer_kl_tokens: 8,
         signals: &tiny::signals(engine.identity().shape.layers),
     };
     let output = engine.evaluate(&request).unwrap();
@@ -148,6 +149,9 @@ fn kept_entries_and_bytes_are_the_budget() {
         let expected = result.budget_entries.unwrap_or((n * shape.layers) as u64);
         assert_eq!(kept, expected, "{}", request.key);
         assert_eq!(result.cache_bytes, kept * entry_bytes, "{}", request.key);
+        // the full cache alone has no distance to itself
+        let is_whole = kept == (n * shape.layers) as u64;
+        assert_eq!(result.answer_kl == Some(0.0), is_whole, "{}", request.key);
         assert_eq!(
             result.short_prompt,
             !result.warnings.is_empty(),
@@ -172,6 +176,7 @@ fn a_full_budget_changes_nothing() {
             .iter()
             .all(|result| result.cache_bytes == results[0].cache_bytes)
     );
+    assert!(results.iter().all(|result| result.answer_kl == Some(0.0)));
 }
 
 #[test]

@@ -55,6 +55,7 @@ fn twenty_full_cache_texts_are_those_of_transformers() {
                 max_new_tokens: most,
                 stop: &StopRule::new(task, tokenizer.as_ref()).unwrap(),
                 short_prompts: ShortPrompts::Error,
+                answer_kl_tokens: 0,
                 signals: &Signals::new(),
             })
             .unwrap();

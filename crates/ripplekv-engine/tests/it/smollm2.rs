@@ -76,6 +76,7 @@ fn full_budgets_give_the_full_text_and_small_ones_are_exact() {
             max_new_tokens: 12,
             stop: &stop,
             short_prompts: ShortPrompts::Shrink,
+            answer_kl_tokens: 0,
             signals: &tiny::signals(engine.identity().shape.layers),
         })
         .unwrap();

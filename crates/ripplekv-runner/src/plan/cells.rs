@@ -103,7 +103,7 @@ fn identity(
 ) -> Value {
     let protocol = shared.protocol;
     let is_code = task.info.metric == "code-similarity";
-    json!({
+    let mut identity = json!({
         "model": model_identity(model),
         "dtype": model.dtype,
         "data": task.data_hash,
@@ -118,7 +118,12 @@ fn identity(
         "short_prompts": compressed.then_some(protocol.short_prompts),
         "numerics": shared.catalog.numerics_version,
         "metrics": METRIC_VERSION,
-    })
+    });
+    // named only where it is measured, so that it changes no other key
+    if protocol.answer_kl_tokens > 0 {
+        identity["answer_kl_tokens"] = json!(protocol.answer_kl_tokens);
+    }
+    identity
 }
 
 /// A path has many spellings and moves between machines; the short name stands for it, and the store refuses other

@@ -380,6 +380,7 @@ fn resolved_spec(
             "min_new_tokens": protocol.min_new_tokens,
             "code_similarity": protocol.code_similarity,
             "short_prompts": protocol.short_prompts,
+            "answer_kl_tokens": protocol.answer_kl_tokens,
         },
         "budgets": budgets,
         "methods": methods.iter().map(|method| &method.method).collect::<Vec<_>>(),

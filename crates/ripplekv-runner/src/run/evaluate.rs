@@ -403,6 +403,7 @@ impl<'a> Evaluation<'a> {
             max_new_tokens: job.task.max_new_tokens,
             stop: &stop,
             short_prompts: self.plan.protocol.short_prompts,
+            answer_kl_tokens: self.plan.protocol.answer_kl_tokens,
             signals: &self.profile.signals,
         };
         match engine.evaluate(&request) {
@@ -466,6 +467,7 @@ impl<'a> Evaluation<'a> {
         record.score = Some(score(self.plan.protocol.code_similarity)?);
         record.score_levenshtein = score_levenshtein;
         record.edit_similarity = Some(edit_similarity);
+        record.answer_kl = result.answer_kl;
         record.warnings.clone_from(&result.warnings);
         record.output = output;
         Ok(record)

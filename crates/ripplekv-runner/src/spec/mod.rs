@@ -94,6 +94,8 @@ pub struct ProtocolSpec {
     pub code_similarity: CodeSimilarity,
     /// What to do where a budget is below a method's must-keep set.
     pub short_prompts: ShortPrompts,
+    /// First tokens of the full cache's own answer over which each cell's KL is measured; 0 measures none.
+    pub answer_kl_tokens: usize,
 }
 
 impl Default for ProtocolSpec {
@@ -107,6 +109,7 @@ impl Default for ProtocolSpec {
             min_new_tokens: 0,
             code_similarity: CodeSimilarity::Difflib,
             short_prompts: ShortPrompts::Shrink,
+            answer_kl_tokens: 0,
         }
     }
 }

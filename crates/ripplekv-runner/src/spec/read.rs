@@ -58,6 +58,7 @@ pub const KEYS: &[KeyInfo] = &[
     key("protocol.min_new_tokens", "number", "tokens before an answer may end, on every task; default: 0"),
     key("protocol.code_similarity", "difflib | levenshtein", "which of the two official code scores; default: difflib"),
     key("protocol.short_prompts", "shrink | full | error", "what to do where a budget is below the must-keep set; default: shrink"),
+    key("protocol.answer_kl_tokens", "number", "measure each cell's KL to the full cache over so many tokens of the full cache's own answer, at least 3; default: 0, none"),
     key("budgets", "list", "shares `10%`, tokens a layer `512`, or memory `64MiB`"),
     key("methods", "list", "method names, or mappings; may be absent beside `damage`"),
     key("methods[].name", "text", "name of the method"),
@@ -329,6 +330,15 @@ fn protocol(node: Node<'_>) -> Result<ProtocolSpec> {
     }
     if let Some(node) = fields.get("short_prompts") {
         protocol.short_prompts = node.choice(SHORT_PROMPTS)?;
+    }
+    if let Some(node) = fields.get("answer_kl_tokens") {
+        protocol.answer_kl_tokens = to_usize(node.whole_number(0)?);
+        if (1..3).contains(&protocol.answer_kl_tokens) {
+            return Err(node.error_with_hint(
+                "must be 0, or at least 3",
+                "the first token never depends on the cache, and a mean takes two; 32 is usual",
+            ));
+        }
     }
     Ok(protocol)
 }
