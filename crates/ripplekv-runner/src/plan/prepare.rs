@@ -93,11 +93,14 @@ pub fn prepare_model(
     let resolved = &plan.models[model];
     let mut tasks = Vec::new();
     for (place, task) in plan.tasks.iter().enumerate() {
-        if plan
-            .cells_of(&resolved.name, task.info.name)
-            .next()
-            .is_some()
-        {
+        // without cells, the prompts are those of the damage stage
+        let is_wanted = if plan.cells.is_empty() {
+            plan.only.allows_task(task.info.name)
+        } else {
+            let mut cells = plan.cells_of(&resolved.name, task.info.name);
+            cells.next().is_some()
+        };
+        if is_wanted {
             tasks.push(prepare_task(plan, catalog, model, place, tokenizer, shape)?);
         }
     }

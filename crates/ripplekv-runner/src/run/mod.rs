@@ -273,19 +273,13 @@ fn prepare_all(
             )?),
             None => None,
         };
-        // without cells the damage stage's prompts are the run's
-        let shown = if plan.cells.is_empty() {
-            damage.as_ref().unwrap_or(&prepared)
-        } else {
-            &prepared
-        };
-        let prompts = shown.tasks.iter().map(|task| task.prompts.len()).sum();
+        let prompts = prepared.tasks.iter().map(|task| task.prompts.len()).sum();
         early.tell(Event::Prepared {
             model: model.name.clone(),
             max_context: prepared.max_context,
             prompts,
-            too_long: shown.tasks.iter().map(|task| task.too_long).sum(),
-            short_prompts: shown.tasks.iter().map(|task| task.short_prompts).sum(),
+            too_long: prepared.tasks.iter().map(|task| task.too_long).sum(),
+            short_prompts: prepared.tasks.iter().map(|task| task.short_prompts).sum(),
         });
         ready.push(ReadyModel {
             damage,
