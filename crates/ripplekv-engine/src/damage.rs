@@ -285,23 +285,30 @@ impl Run<'_> {
         branches: &[(Role, Branch)],
         on_layer: &mut dyn FnMut(usize),
     ) -> Result<(Vec<f64>, Vec<bool>), EngineError> {
-        // with outputs asked for, the whole answer is forced, to see where it would differ
-        let length = if self.request.outputs {
-            self.generated.len()
-        } else {
-            self.compared
-        };
-        let answer = self.answer(&self.generated[..length]);
-        let positions = self
-            .answer(&self.generated[..self.compared])
-            .targets()
-            .len();
+        let compared = self.answer(&self.generated[..self.compared]);
+        let positions = compared.targets().len();
         let plain: Vec<Branch> = branches.iter().map(|(_, branch)| branch.clone()).collect();
-        let results = answer.run(self.decoder, &plain, on_layer, |reference, rows, place| {
-            let same = branches[place].0 != Role::Single || rows.agrees_with(answer.targets());
+        let results = compared.run(self.decoder, &plain, on_layer, |reference, rows, _| {
+            let same = rows.agrees_with(compared.targets());
             Ok((reference.mean_kl(rows, positions)?, same))
         })?;
-        Ok(results.into_iter().map(|(result, _)| result).unzip())
+        let results = results.into_iter().map(|(result, _)| result);
+        let (kl, mut agrees): (Vec<f64>, Vec<bool>) = results.unzip();
+        if self.request.outputs && self.generated.len() > self.compared {
+            // the whole answer of the full cache, to see where another text would leave it
+            let answer = self.answer(self.generated);
+            let places: Vec<usize> = (0..branches.len())
+                .filter(|place| matches!(branches[*place].0, Role::Reference | Role::Single))
+                .collect();
+            let chosen: Vec<Branch> = places.iter().map(|place| plain[*place].clone()).collect();
+            let same = answer.run(self.decoder, &chosen, &mut |_| (), |_, rows, _| {
+                Ok(rows.agrees_with(answer.targets()))
+            })?;
+            for (place, (same, _)) in places.into_iter().zip(same) {
+                agrees[place] = same;
+            }
+        }
+        Ok((kl, agrees))
     }
 
     /// Generates the answers of the branches whose forced answer does not agree with the full model's.

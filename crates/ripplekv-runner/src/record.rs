@@ -40,6 +40,9 @@ pub struct Record {
     /// Content hash of the profile that the allocation came from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile_hash: Option<String>,
+    /// r and gamma where the method left them to the calibration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibrated: Option<Calibrated>,
     /// Generated tokens, the ending token included.
     pub output_tokens: u64,
     /// Why generation ended; `None` for a failed sample.
@@ -66,6 +69,15 @@ pub struct Record {
     pub warnings: Vec<String>,
     /// Why the sample failed.
     pub error: Option<String>,
+}
+
+/// What `r: calibrate` picked.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Calibrated {
+    /// r.
+    pub r: f64,
+    /// gamma.
+    pub gamma: f64,
 }
 
 /// One line of `timings/<model>/<task>/<writer>.jsonl`.

@@ -4,6 +4,7 @@ mod from_file;
 mod layer_index;
 mod local_response;
 mod mapping;
+mod permuted;
 mod pyramid;
 mod random;
 mod ripple;
@@ -71,5 +72,6 @@ pub const ALLOCATORS: &[AllocatorInfo] = &[
     local_response::INFO,
     layer_index::INFO,
     random::INFO,
+    permuted::INFO,
     from_file::INFO,
 ];

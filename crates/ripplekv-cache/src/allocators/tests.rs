@@ -253,6 +253,17 @@ fn each_allocator_reads_its_own_signal() {
     assert_eq!(random(7), random(7));
     assert!((1..20).any(|seed| order(&random(seed)) != order(&random(0))));
     assert_ne!(random(1), random(1 + (1 << 32)));
+    // the same weights on other layers
+    let permuted =
+        |seed: u64| rising(json!({"allocator": "permuted", "seed": seed, "gamma": 100.0}));
+    let sorted = |weights: &[f64]| {
+        order(weights)
+            .iter()
+            .map(|&l| weights[l])
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(sorted(&permuted(3)), sorted(&rising(wide("ripple"))));
+    assert!((1..20).any(|seed| permuted(seed) != permuted(0)));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use ripplekv_runner::exit;
 use ripplekv_runner::plan::ProfilePlan;
-use ripplekv_runner::profile::{ProfileDocument, profile_path};
+use ripplekv_runner::profile::{LEAST_SLOPE, ProfileDocument, profile_path};
 use ripplekv_runner::run::{RunOptions, StopSignal, run_profiles};
 use ripplekv_runner::select::Only;
 use ripplekv_runner::spec::Spec;
@@ -72,10 +72,14 @@ fn text(document: &ProfileDocument) -> String {
         &["layer", "mean KL", "95% interval", "median", "p90"],
         &rows,
     );
-    let sigma = if document.sigma.given {
-        "given"
-    } else {
-        "largest quadratic"
+    let is_quadratic = document.sigma.ladder.iter().any(|step| {
+        let slope = step.median_slope;
+        step.sigma == document.sigma.chosen && slope.is_some_and(|slope| slope >= LEAST_SLOPE)
+    });
+    let sigma = match (document.sigma.given, is_quadratic) {
+        (true, _) => "given",
+        (false, true) => "largest quadratic",
+        (false, false) => "none of the ladder was quadratic, its smallest is used",
     };
     let reliability = document.reliability.map_or_else(
         || "unknown below 4 samples, or where all layers are equal".to_owned(),

@@ -46,6 +46,8 @@ pub(super) fn all(profile: &ProfileDocument, seed: u64) -> Vec<(&'static str, Va
                         .map(|draw| random_signal(seed, draw, layers))
                         .collect(),
                 ),
+                // its order is random too: as a ranking it says what `random` says
+                SignalSource::Permuted => return None,
                 SignalSource::Oracle => Values::Oracle,
             };
             Some((info.name, values))

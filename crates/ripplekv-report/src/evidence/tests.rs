@@ -223,6 +223,7 @@ fn joint(name: usize, allocations: &[(&str, f64)]) -> JointSample {
         sample: format!("{name:02}"),
         half: 0,
         budgets: BTreeMap::from([("10%".to_owned(), map)]),
+        moved: BTreeMap::new(),
     }
 }
 

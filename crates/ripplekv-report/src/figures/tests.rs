@@ -80,6 +80,7 @@ fn record(key: &CellKey, index: u64, score: f64) -> Record {
         must_keep_tokens: 4,
         short_prompt: false,
         profile_hash: None,
+        calibrated: None,
         answer_kl: None,
         output_tokens: 8,
         finish: None,

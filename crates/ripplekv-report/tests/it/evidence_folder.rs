@@ -206,6 +206,7 @@ impl Layers {
                 sample: sample.sample.clone(),
                 half: (place / 2 % 2) as u8,
                 budgets: budgets.collect(),
+                moved: BTreeMap::new(),
             }
         };
         samples

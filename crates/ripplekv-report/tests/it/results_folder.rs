@@ -179,6 +179,7 @@ impl Folder {
             must_keep_tokens: 64,
             short_prompt: false,
             profile_hash: None,
+            calibrated: None,
             answer_kl: None,
             output_tokens: 12,
             finish: Some(Finish::Stop),

@@ -120,6 +120,8 @@ pub struct JointSample {
     /// (`uniform`, `oracle`, and each signal's name; see [`SIGNALS`] and [`joint_names`](super::joint_names)); empty
     /// where the engine failed on the sample.
     pub budgets: BTreeMap<String, BTreeMap<String, f64>>,
+    /// Share of all kept entries that lie in other layers than under the uniform allocation, 0 to 1, by the same keys.
+    pub moved: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
 /// Where a signal's per-layer numbers come from.
@@ -131,6 +133,8 @@ pub enum SignalSource {
     Place,
     /// A seeded generator, many draws.
     Random,
+    /// The sensitivities on shuffled layers, many draws: they move as much of the budget in another order.
+    Permuted,
     /// Single-layer damage of the other half of the samples.
     Oracle,
 }
@@ -165,5 +169,6 @@ pub const SIGNALS: &[SignalInfo] = &[
     signal("reversed-index", SignalSource::Place, "depth reversed, as in a pyramid"),
     signal("middle-peaked", SignalSource::Place, "closeness to the middle layer"),
     signal("random", SignalSource::Random, "100 random profiles"),
+    signal("permuted", SignalSource::Permuted, "the sensitivities on shuffled layers: a control that moves as much"),
     signal("oracle", SignalSource::Oracle, "single-layer damage on the other half of the samples"),
 ];

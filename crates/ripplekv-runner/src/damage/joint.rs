@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::damage::ask::Asked;
 use crate::damage::document::{DAMAGE_SCHEMA, DamageSample, JointSample, SIGNALS, SignalSource};
 use crate::damage::job::DamageJob;
-use crate::damage::signals::{JOINT_RANDOM_DRAWS, random_signal, signal_values};
+use crate::damage::signals::{JOINT_RANDOM_DRAWS, permuted_signal, random_signal, signal_values};
 use crate::damage::visit::Place;
 use crate::engine::{Allocation, DamageOutput, DamageRequest, Engine};
 use crate::error::RunnerError;
@@ -84,11 +84,15 @@ impl Joint {
             ..asked.request()
         };
         let output = asked.ask(engine, &request, &mut |_| {})?;
-        let (budgets, failure) =
-            match output.and_then(|output| read_output(&asked.setup.budgets, weighted, &output)) {
-                Ok(budgets) => (budgets, None),
-                Err(reason) => (BTreeMap::new(), Some(reason)),
-            };
+        let read = output.and_then(|output| {
+            let budgets = read_output(&asked.setup.budgets, weighted, &output)?;
+            let moved = moved_shares(&asked.setup.budgets, weighted, &output);
+            Ok((budgets, moved))
+        });
+        let ((budgets, moved), failure) = match read {
+            Ok(found) => (found, None),
+            Err(reason) => (Default::default(), Some(reason)),
+        };
         let sample = JointSample {
             schema: DAMAGE_SCHEMA,
             recipe: recipe.to_owned(),
@@ -96,9 +100,41 @@ impl Joint {
             sample: asked.place.prompt.sample.clone(),
             half,
             budgets,
+            moved,
         };
         Ok((sample, failure))
     }
+}
+
+/// How much of the budget each allocation moves to other layers than uniform.
+fn moved_shares(
+    budgets: &[&str],
+    weighted: &[Weighted],
+    output: &DamageOutput,
+) -> BTreeMap<String, BTreeMap<String, f64>> {
+    let mut by_budget = BTreeMap::new();
+    for (budget, damage) in budgets.iter().zip(&output.budgets) {
+        let uniform = &damage.layer_tokens;
+        let total: u64 = uniform.iter().map(|&tokens| u64::from(tokens)).sum();
+        let mut by_name = BTreeMap::new();
+        for (weighted, tokens) in weighted.iter().zip(&damage.joint_layer_tokens) {
+            if weighted
+                .budget
+                .as_deref()
+                .is_some_and(|only| only != *budget)
+            {
+                continue;
+            }
+            let apart = tokens
+                .iter()
+                .zip(uniform)
+                .map(|(a, b)| u64::from(a.abs_diff(*b)));
+            let share = apart.sum::<u64>() as f64 / (2 * total).max(1) as f64;
+            by_name.insert(weighted.name.clone(), share);
+        }
+        by_budget.insert((*budget).to_owned(), by_name);
+    }
+    by_budget
 }
 
 fn read_output(
@@ -145,6 +181,14 @@ fn common(job: &DamageJob<'_>) -> Result<Vec<Weighted>, RunnerError> {
             SignalSource::Random => {
                 for draw in 0..JOINT_RANDOM_DRAWS {
                     let values = random_signal(job.recipe.seed, draw, layers);
+                    let weights = weights(job, signal.name, &values)?;
+                    allocations.push(named(format!("{}-{draw}", signal.name), weights));
+                }
+            }
+            SignalSource::Permuted => {
+                let values = signal_values("sensitivity", job.profile)?;
+                for draw in 0..JOINT_RANDOM_DRAWS {
+                    let values = permuted_signal(job.recipe.seed, draw, &values);
                     let weights = weights(job, signal.name, &values)?;
                     allocations.push(named(format!("{}-{draw}", signal.name), weights));
                 }

@@ -23,5 +23,5 @@ pub use document::{
 pub use job::DamageJob;
 pub use progress::{DamageProgress, DamageSummary};
 pub use read::{StoredDamage, models_with_damage, read_damage};
-pub use signals::{JOINT_RANDOM_DRAWS, joint_names, random_signal, signal_values};
+pub use signals::{JOINT_RANDOM_DRAWS, joint_names, permuted_signal, random_signal, signal_values};
 pub use stage::measure;

@@ -8,7 +8,10 @@ use crate::damage::document::{SIGNALS, SignalSource};
 use crate::error::RunnerError;
 use crate::profile::{ProfileDocument, ProfileSample};
 
-/// Random signals whose allocations are measured jointly: `random-0`, `random-1`, ...
+/// Sets the orders of the permuted signal apart from the numbers of the random one.
+const PERMUTED_SEED: u64 = 0x7065_726d_7574_6564;
+
+/// Random and permuted signals whose allocations are measured jointly: `random-0`, `random-1`, ...
 pub const JOINT_RANDOM_DRAWS: u64 = 5;
 
 /// The numbers of a signal of the profile or of the layer's place, `[layer]`.
@@ -21,7 +24,7 @@ pub fn signal_values(name: &str, profile: &ProfileDocument) -> Result<Vec<f64>, 
     let places = (0..layers).map(|layer| layer as f64);
     match name {
         "sensitivity" => column_means(name, profile, |sample| &sample.kl),
-        "local-response" => column_means(name, profile, |sample| &sample.local_response),
+        "local-response" => Ok(profile.mean_local_power()),
         "window-entropy" => column_means(name, profile, |sample| &sample.window_entropy),
         "hidden-change" => column_means(name, profile, |sample| &sample.hidden_change),
         "layer-index" => Ok(places.collect()),
@@ -79,12 +82,21 @@ pub fn random_signal(seed: u64, draw: u64, layers: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Names of the allocations in `joint.jsonl`: `uniform`, every signal with random draws numbered, `oracle`.
+/// One draw of shuffled numbers, the same on every platform.
+#[must_use]
+pub fn permuted_signal(seed: u64, draw: u64, values: &[f64]) -> Vec<f64> {
+    let keys = random_signal(seed ^ PERMUTED_SEED, draw, values.len());
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| keys[*a].total_cmp(&keys[*b]).then(a.cmp(b)));
+    order.into_iter().map(|layer| values[layer]).collect()
+}
+
+/// Names of the allocations in `joint.jsonl`: `uniform`, every signal with its draws numbered, `oracle`.
 #[must_use]
 pub fn joint_names() -> Vec<String> {
     let mut names = vec!["uniform".to_owned()];
     for signal in SIGNALS {
-        if signal.source == SignalSource::Random {
+        if matches!(signal.source, SignalSource::Random | SignalSource::Permuted) {
             names.extend((0..JOINT_RANDOM_DRAWS).map(|draw| format!("{}-{draw}", signal.name)));
         } else {
             names.push(signal.name.to_owned());

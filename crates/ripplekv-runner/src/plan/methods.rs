@@ -118,6 +118,14 @@ fn sweep(
             .collect();
         let params = (entry.parse)(&Value::Object(given))
             .map_err(|problem| parameter_error(spec, entry, path, problem))?;
+        let is_given = |name: &str| chosen.iter().any(|(key, _)| *key == name);
+        if params["r"] == "calibrate" && is_given("gamma") {
+            return Err(spec.source.error(
+                &format!("{path}.params.gamma"),
+                "stands beside 'r: calibrate', which picks gamma too",
+                Some("leave gamma out, or give r as a number".to_owned()),
+            ));
+        }
         methods.push(ResolvedMethod {
             name: entry.name.to_owned(),
             label: label(base, written, &chosen),

@@ -1,9 +1,11 @@
 //! `r: calibrate`: picks r and gamma of the ripple mapping by the joint KL on half of the calibration samples, with the
-//! method's own scorer. Never on test tasks (design.md 5). The whole table is stored beside the profile.
+//! method's own scorer and the signal of the other half, so that no sample judges a signal it is part of. Never on test
+//! tasks (design.md 5). The whole table is stored beside the profile.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use ripplekv_metrics::statistics::column_means;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -11,14 +13,14 @@ use crate::canonical::canonical_hash;
 use crate::catalog::Catalog;
 use crate::cell::ResolvedMethod;
 use crate::engine::{
-    Allocation, DamageOutput, DamageRequest, Engine, EngineError, FirstToken, ShortPrompts, Signals,
+    Allocation, DamageOutput, DamageRequest, Engine, EngineError, FirstToken, ShortPrompts,
 };
 use crate::error::RunnerError;
 use crate::plan::PlannedProfile;
 use crate::profile::prompts::{CalibrationPrompt, prompts};
 use crate::profile::stage::LEAST_POSITIONS;
 use crate::profile::store::profile_model;
-use crate::profile::{DroppedSample, ProfileDocument, ProfileModel};
+use crate::profile::{DroppedSample, ProfileDocument, ProfileModel, ProfileSample};
 use crate::run::{Event, StopSignal, Teller};
 use crate::store::{read_json, write_json};
 
@@ -63,7 +65,7 @@ pub struct CalibrationRow {
     pub r: f64,
     /// gamma.
     pub gamma: f64,
-    /// Mean over samples and budgets of the joint KL over that of the uniform allocation.
+    /// Mean over budgets of the samples' total joint KL over that of the uniform allocation.
     pub relative_kl: f64,
     /// The same by budget.
     pub budgets: BTreeMap<String, f64>,
@@ -122,7 +124,6 @@ pub(crate) fn with_pair(params: &Value, r: f64, gamma: f64) -> Value {
 pub(crate) struct Calibrator<'a, 'b> {
     pub(crate) profile: &'a PlannedProfile,
     pub(crate) document: &'a ProfileDocument,
-    pub(crate) signals: &'a Signals,
     pub(crate) catalog: &'a Catalog,
     pub(crate) short_prompts: ShortPrompts,
     /// Results folder.
@@ -301,10 +302,12 @@ impl Calibrator<'_, '_> {
         method: &ResolvedMethod,
         recipe: &CalibrationRecipe,
     ) -> Result<Weights, RunnerError> {
-        let Some(signal) = self.signals.get(&recipe.signal) else {
+        let first: Vec<ProfileSample> = halves(&self.document.samples).0;
+        let Some(signal) = half_signal(&recipe.signal, &first) else {
             let message = format!("the profile has no signal '{}'", recipe.signal);
             return Err(self.problem(method, message));
         };
+        let signal = &signal;
         let mut weights = Weights {
             names: vec!["uniform".to_owned()],
             weights: vec![vec![1.0; signal.len()]],
@@ -328,12 +331,13 @@ impl Calibrator<'_, '_> {
         Ok(weights)
     }
 
-    /// The odd places of the samples that made the profile.
+    /// The prompts of the second half of the samples that made the profile.
     fn second_half(&self) -> Result<Vec<CalibrationPrompt>, RunnerError> {
         let shape = &self.engine.identity().shape;
         let tokenizer = self.engine.tokenizer();
         let all = prompts(self.profile, shape, tokenizer.as_ref())?;
-        let used = self.document.samples.iter().skip(1).step_by(2);
+        let second = halves(&self.document.samples).1;
+        let used = second.iter();
         Ok(used
             .filter_map(|used| {
                 all.iter()
@@ -408,6 +412,37 @@ impl Calibrator<'_, '_> {
     }
 }
 
+/// Every second sample of each task, so that both halves hold every kind: the first half makes the signal, the second
+/// judges.
+fn halves(samples: &[ProfileSample]) -> (Vec<ProfileSample>, Vec<ProfileSample>) {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut halves = (Vec::new(), Vec::new());
+    for sample in samples {
+        let place = seen.entry(&sample.task).or_default();
+        let half = if place.is_multiple_of(2) {
+            &mut halves.0
+        } else {
+            &mut halves.1
+        };
+        half.push(sample.clone());
+        *place += 1;
+    }
+    halves
+}
+
+/// A signal of the profile from some of its samples.
+fn half_signal(name: &str, samples: &[ProfileSample]) -> Option<Vec<f64>> {
+    let power = |sample: &ProfileSample| sample.local_response.iter().map(|e| e * e).collect();
+    let rows: Vec<Vec<f64>> = match name {
+        "sensitivity" => samples.iter().map(|sample| sample.kl.clone()).collect(),
+        "local-response" => samples.iter().map(power).collect(),
+        _ => return None,
+    };
+    let rows: Vec<&[f64]> = rows.iter().map(Vec::as_slice).collect();
+    let everyone: Vec<usize> = (0..rows.len()).collect();
+    Some(column_means(&rows, &everyone))
+}
+
 struct Weights {
     names: Vec<String>,
     weights: Vec<Vec<f64>>,
@@ -415,36 +450,34 @@ struct Weights {
     pairs: Vec<(f64, f64, usize)>,
 }
 
-/// Mean KL relative to uniform of every pair. Where uniform does no harm there is nothing to be relative to; such
-/// samples are left out of their budget's mean.
+/// KL of every pair relative to uniform: sums over samples by budget, so that no sample with hardly any damage decides,
+/// and the mean over budgets. Where uniform does no harm at all the ratio is 1.
 fn table(
     recipe: &CalibrationRecipe,
     pairs: &[(f64, f64, usize)],
     joint: &[Vec<Vec<f64>>],
 ) -> Vec<CalibrationRow> {
-    let mean = |values: &[f64]| match values.len() {
-        0 => 1.0,
-        count => values.iter().sum::<f64>() / count as f64,
-    };
     pairs
         .iter()
         .map(|(r, gamma, allocation)| {
-            let mut all = Vec::new();
             let mut budgets = BTreeMap::new();
             for (place, budget) in recipe.budgets.iter().enumerate() {
-                let of_budget: Vec<f64> = joint
-                    .iter()
-                    .map(|sample| &sample[place])
-                    .filter(|kl| kl[0] > 0.0)
-                    .map(|kl| kl[*allocation] / kl[0])
-                    .collect();
-                budgets.insert(budget.clone(), mean(&of_budget));
-                all.extend(of_budget);
+                let total = |allocation: usize| -> f64 {
+                    joint.iter().map(|kl| kl[place][allocation]).sum()
+                };
+                let uniform = total(0);
+                let ratio = if uniform > 0.0 {
+                    total(*allocation) / uniform
+                } else {
+                    1.0
+                };
+                budgets.insert(budget.clone(), ratio);
             }
+            let relative_kl = budgets.values().sum::<f64>() / budgets.len() as f64;
             CalibrationRow {
                 r: *r,
                 gamma: *gamma,
-                relative_kl: mean(&all),
+                relative_kl,
                 budgets,
             }
         })

@@ -375,7 +375,13 @@ impl Measurement<'_, '_> {
         };
         let output = match self.engine.sensitivity(&request, &mut on_layer) {
             Ok(output) => output,
-            Err(EngineError::Prompt(message)) => return Ok(Err(message)),
+            // not stored as a property of the sample: a profile is kept for good, and memory may have been short
+            Err(EngineError::Prompt(message)) => {
+                return Err(RunnerError::Data {
+                    message: format!("model '{model}', calibration sample '{name}': {message}"),
+                    hint: "run again: what was measured is kept".to_owned(),
+                });
+            }
             Err(source) => return Err(RunnerError::Model { model, source }),
         };
         if output.positions < LEAST_POSITIONS {

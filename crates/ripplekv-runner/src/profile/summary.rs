@@ -72,14 +72,22 @@ impl ProfileDocument {
         self.sensitivity.iter().map(|layer| layer.mean).collect()
     }
 
-    /// Mean relative attention-output error of every layer under the same noise.
+    /// Mean over samples of the squared relative attention-output error of every layer under the same noise: a power, as
+    /// the KL is, so that both signals spread alike where they order alike.
     #[must_use]
-    pub fn mean_local_response(&self) -> Vec<f64> {
-        let rows: Vec<&[f64]> = self
+    pub fn mean_local_power(&self) -> Vec<f64> {
+        let squares: Vec<Vec<f64>> = self
             .samples
             .iter()
-            .map(|sample| sample.local_response.as_slice())
+            .map(|sample| {
+                sample
+                    .local_response
+                    .iter()
+                    .map(|error| error * error)
+                    .collect()
+            })
             .collect();
+        let rows: Vec<&[f64]> = squares.iter().map(Vec::as_slice).collect();
         means(&rows)
     }
 

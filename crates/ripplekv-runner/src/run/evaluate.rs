@@ -346,8 +346,8 @@ impl<'a> Evaluation<'a> {
             if cell.profile_recipe().is_some() {
                 record.profile_hash.clone_from(&self.profile.hash);
             }
-            if let Some((_, note)) = self.profile.calibrated.get(&cell.key) {
-                record.warnings.push(note.clone());
+            if let Some((_, pair)) = self.profile.calibrated.get(&cell.key) {
+                record.calibrated = Some(*pair);
             }
             records.push(record);
         }

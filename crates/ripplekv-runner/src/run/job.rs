@@ -39,6 +39,7 @@ pub(crate) fn empty_record(job: &Job<'_>, cell: &Cell) -> Record {
         must_keep_tokens: 0,
         short_prompt: false,
         profile_hash: None,
+        calibrated: None,
         answer_kl: None,
         output_tokens: 0,
         finish: None,

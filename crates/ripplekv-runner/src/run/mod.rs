@@ -150,7 +150,7 @@ pub fn run(
     }
     store.write_plan(&manifest(plan, catalog, &ready, options), &plan.cells)?;
     let mut summary = stages(plan, catalog, loader, options, &ready, &mut store, observer)?;
-    if plan.cells.is_empty() || options.only_stages || summary.stages_left > 0 {
+    if plan.cells.is_empty() || options.only_stages || summary.interrupted {
         return Ok(summary);
     }
     let mut evaluation = evaluate::Evaluation::new(plan, catalog, options, &ready, store, observer);

@@ -13,6 +13,7 @@ use crate::plan::{Plan, PlannedProfile, ProfilePlan};
 use crate::profile::{
     Calibrator, ProfileDocument, ProfileStage, ensure_profile, wants_calibration,
 };
+use crate::record::Calibrated;
 use crate::run::{Event, Observer, RunOptions, Teller, milliseconds};
 use crate::store::Store;
 
@@ -26,8 +27,8 @@ pub(crate) struct ModelProfile {
     pub(crate) hash: Option<String>,
     /// Per-layer numbers by name.
     pub(crate) signals: Signals,
-    /// Methods whose r and gamma were calibrated, with what the record says of it.
-    pub(crate) calibrated: BTreeMap<CellKey, (ResolvedMethod, String)>,
+    /// Methods whose r and gamma were calibrated, and the pair.
+    pub(crate) calibrated: BTreeMap<CellKey, (ResolvedMethod, Calibrated)>,
 }
 
 /// What the profile verb did.
@@ -160,7 +161,7 @@ pub(crate) fn profile_of(
 pub(crate) fn signals(document: &ProfileDocument) -> Signals {
     Signals::from([
         ("sensitivity".to_owned(), document.mean_sensitivity()),
-        ("local-response".to_owned(), document.mean_local_response()),
+        ("local-response".to_owned(), document.mean_local_power()),
     ])
 }
 
@@ -179,18 +180,17 @@ pub(crate) fn model_profile(
     };
     let signals = signals(&document);
     let mut calibrated = BTreeMap::new();
-    let mut known: Vec<(ResolvedMethod, ResolvedMethod, String)> = Vec::new();
+    let mut known: Vec<(ResolvedMethod, ResolvedMethod, Calibrated)> = Vec::new();
     for cell in selected_cells(plan, &document.model.name) {
         if !wants_calibration(&cell.method.params) {
             continue;
         }
-        let (_, method, note) = match known.iter().find(|(asked, _, _)| *asked == cell.method) {
+        let (_, method, pair) = match known.iter().find(|(asked, _, _)| *asked == cell.method) {
             Some(found) => found.clone(),
             None => {
                 let mut calibrator = Calibrator {
                     profile,
                     document: &document,
-                    signals: &signals,
                     catalog,
                     short_prompts: plan.protocol.short_prompts,
                     results: options.out,
@@ -204,15 +204,15 @@ pub(crate) fn model_profile(
                 let mut method = cell.method.clone();
                 method.params["r"] = json!(found.r);
                 method.params["gamma"] = json!(found.gamma);
-                let note = format!(
-                    "calibrated on the calibration pack: r = {}, gamma = {}",
-                    found.r, found.gamma
-                );
-                known.push((cell.method.clone(), method.clone(), note.clone()));
-                (cell.method.clone(), method, note)
+                let pair = Calibrated {
+                    r: found.r,
+                    gamma: found.gamma,
+                };
+                known.push((cell.method.clone(), method.clone(), pair));
+                (cell.method.clone(), method, pair)
             }
         };
-        calibrated.insert(cell.key.clone(), (method, note));
+        calibrated.insert(cell.key.clone(), (method, pair));
     }
     Ok(Some(ModelProfile {
         hash: Some(document.content_hash),

@@ -208,6 +208,14 @@ pub(crate) fn profile(node: &Node<'_>) -> Result<ProfileSpec> {
             "write at least 3, or first_token: reread",
         ));
     }
+    if let Some(node) = fields.get("first_token")
+        && (profile.inject, profile.first_token) == (Injection::Prefill, FirstToken::Reread)
+    {
+        return Err(node.error_with_hint(
+            "with inject: prefill the first token comes from a perturbed prefill of its own and is never read again",
+            "leave first_token out; every position counts",
+        ));
+    }
     if let Some(node) = fields.get("stop_at_reliability")
         && node.value.as_str() != Some("none")
     {
@@ -274,6 +282,15 @@ pub(crate) fn damage(node: &Node<'_>) -> Result<DamageSpec> {
         FIRST_TOKENS,
         &mut damage.first_token,
     )?;
+    if let Some(node) = fields.get("answer_tokens")
+        && damage.answer_tokens == 2
+        && damage.first_token == FirstToken::Skip
+    {
+        return Err(node.error_with_hint(
+            "2 tokens without the first leave one position to average, 2 are needed",
+            "write at least 3, or first_token: reread",
+        ));
+    }
     Ok(damage)
 }
 

@@ -158,8 +158,8 @@ fn the_picked_pair_reaches_the_engine_and_the_record_but_not_the_key() {
     go();
     assert_eq!(
         *loader.asked.lock().unwrap(),
-        [(13, 3); 3],
-        "uniform and 4 x 3 pairs, on the odd places of 6 samples"
+        [(13, 3); 2],
+        "uniform and 4 x 3 pairs, on every second sample of each task"
     );
     assert!(!loader.evaluated.lock().unwrap().is_empty());
     for (r, gamma) in loader.evaluated.lock().unwrap().iter() {
@@ -172,17 +172,13 @@ fn the_picked_pair_reaches_the_engine_and_the_record_but_not_the_key() {
     assert_eq!((found.r, found.gamma, found.rows.len()), (8.0, 2.0, 15));
     assert_eq!(
         found.samples,
-        [
-            "ticket_class/ticket_class-0",
-            "ticket_class/ticket_class-1",
-            "ticket_class/ticket_class-2"
-        ]
+        ["logbook_qa/logbook_qa-1", "ticket_class/ticket_class-1"]
     );
     let stored = read_run(&out).unwrap();
     for record in &stored.records {
         let method = &stored.cells[&record.cell].method;
-        let note = "calibrated on the calibration pack: r = 8, gamma = 2".to_owned();
-        assert_eq!(record.warnings.contains(&note), method.name == "ripplekv");
+        let picked = record.calibrated.map(|pair| (pair.r, pair.gamma));
+        assert_eq!(picked, (method.name == "ripplekv").then_some((8.0, 2.0)));
         if method.name == "ripplekv" {
             assert_eq!(method.params["r"], "calibrate");
         }
@@ -190,7 +186,7 @@ fn the_picked_pair_reaches_the_engine_and_the_record_but_not_the_key() {
     // once more with nothing stored but the profiles: the table is read, not measured
     std::fs::remove_dir_all(out.join("records")).unwrap();
     go();
-    assert_eq!(loader.asked.lock().unwrap().len(), 3);
+    assert_eq!(loader.asked.lock().unwrap().len(), 2);
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
     assert_eq!(told, [(8.0, 2.0, 0.5)]);
 }
