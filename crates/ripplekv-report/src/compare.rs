@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::error::ReportError;
 use crate::group::{Group, groups, query_name};
+use crate::metric::Metric;
 use crate::options::ReportOptions;
 use crate::pairing::{Difference, TaskPairs, difference};
 use crate::protocol::comparable;
@@ -236,10 +237,11 @@ fn compare_groups(
                 .filter_map(|task| {
                     let cell = left_group.cell(label, budget, &task.name)?;
                     let other = right_group.cell(other_label, other_budget, &task.name)?;
-                    comparable(&cell.cell, &other.cell).then(|| TaskPairs::new(cell, other))?
+                    comparable(&cell.cell, &other.cell)
+                        .then(|| TaskPairs::new(Metric::Score, cell, other))?
                 })
                 .collect();
-            let Some(found) = difference(&pairs, options) else {
+            let Some(found) = difference(Metric::Score, &pairs, options) else {
                 continue;
             };
             let names = names((left, label, budget), (right, other_label, other_budget));
@@ -290,7 +292,7 @@ fn task_comparison(pairs: &TaskPairs, options: &ReportOptions) -> Option<TaskCom
         left: pairs.left.clone(),
         right: pairs.right.clone(),
     };
-    let found = difference(&[one], options)?;
+    let found = difference(Metric::Score, &[one], options)?;
     Some(TaskComparison {
         task: pairs.task.clone(),
         difference: found.mean,

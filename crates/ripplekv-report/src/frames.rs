@@ -60,6 +60,10 @@ pub const CELL_COLUMNS: &[ColumnInfo] = &[
         "score in percent of the full cache's score on the task",
     ),
     column(
+        "answer_kl",
+        "mean KL from the full cache over its own answers, nats; empty where it was not measured",
+    ),
+    column(
         "kept_entries",
         "mean kept prompt entries per layer and KV head",
     ),
@@ -106,6 +110,10 @@ pub const SAMPLE_COLUMNS: &[ColumnInfo] = &[
     column(
         "edit_similarity",
         "normalised Levenshtein similarity to the nearest reference",
+    ),
+    column(
+        "answer_kl",
+        "mean KL from the full cache over its own answer, nats; empty where it was not measured",
     ),
     column("prompt_tokens", "prompt tokens"),
     column("removed_tokens", "tokens that middle truncation removed"),
@@ -200,6 +208,7 @@ pub(crate) fn cells_frame(groups: &[Group]) -> Result<DataFrame, ReportError> {
     frame.add(|(_, cell)| cell.interval.map(|interval| interval.low));
     frame.add(|(_, cell)| cell.interval.map(|interval| interval.high));
     frame.add(|(_, cell)| cell.score_percent_of_full);
+    frame.add(|(_, cell)| cell.answer_kl);
     frame.add(|(_, cell)| cell.kept_entries);
     frame.add(|(_, cell)| cell.kept_percent);
     frame.add(|(_, cell)| cell.cache_bytes);
@@ -252,6 +261,7 @@ pub(crate) fn samples_frame(
     frame.add(|row| row.sample.record.score);
     frame.add(|row| row.sample.record.score_levenshtein);
     frame.add(|row| row.sample.record.edit_similarity);
+    frame.add(|row| row.sample.record.answer_kl);
     frame.add(|row| Some(row.sample.record.prompt_tokens));
     frame.add(|row| Some(row.sample.record.removed_tokens));
     frame.add(|row| row.sample.record.budget_entries);

@@ -3,21 +3,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ripplekv_metrics::python::round_2;
-use ripplekv_metrics::sixteen_task_average;
 use ripplekv_runner::cell::{Cell, Query};
 
+use crate::averages::RowAverage;
 use crate::budget::Budget;
 use crate::files::slug;
+use crate::metric::Metric;
 use crate::options::{OTHER_CATEGORY, ReportOptions};
 use crate::order::{method_order, order_labels, order_tasks, unique_labels};
 use crate::protocol::{note, table_protocols};
 use crate::read::{CellSamples, Results};
-use crate::stats::{self, Interval};
 use crate::summary::CellSummary;
 
 /// Name of the method that compresses nothing.
 pub(crate) const FULL: &str = "full";
+
+/// Name of the method that a KL is compared with where the caller chose none: uniform budgets, the usual scorer.
+const SNAPKV: &str = "snapkv";
 
 /// A task of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,17 +44,9 @@ pub(crate) struct Group {
     pub(crate) budgets: Vec<Budget>,
     /// By (label, budget text, task).
     pub(crate) cells: BTreeMap<(String, Option<String>, String), CellSummary>,
-    /// By (label, budget text); only rows that are finished and have a score on every averaged task.
-    pub(crate) averages: BTreeMap<(String, Option<String>), RowAverage>,
+    /// By (metric, label, budget text); only rows that are finished and have the metric on every averaged task.
+    pub(crate) averages: BTreeMap<(Metric, String, Option<String>), RowAverage>,
     pub(crate) warnings: Vec<String>,
-}
-
-/// The average of one row and what it is an average of.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RowAverage {
-    pub(crate) score: f64,
-    pub(crate) interval: Option<Interval>,
-    pub(crate) complete: bool,
 }
 
 impl Group {
@@ -132,34 +126,6 @@ impl Group {
             .collect()
     }
 
-    /// Tasks that the average is taken over: the sixteen of the papers where all are there, else every task.
-    pub(crate) fn averaged_tasks(&self) -> Vec<&GroupTask> {
-        let sixteen: Vec<&GroupTask> = self.tasks.iter().filter(|task| task.in_average).collect();
-        if sixteen.len() == 16 {
-            sixteen
-        } else {
-            self.tasks.iter().collect()
-        }
-    }
-
-    /// Column title of the average.
-    pub(crate) fn average_title(&self) -> String {
-        let tasks = self.averaged_tasks();
-        if tasks.len() == 16 && tasks.iter().all(|task| task.in_average) {
-            "16-task average".to_owned()
-        } else if tasks.len() == 1 {
-            "average of 1 task".to_owned()
-        } else {
-            format!("average of {} tasks", tasks.len())
-        }
-    }
-
-    /// Average of the row over [`Group::averaged_tasks`].
-    pub(crate) fn average(&self, label: &str, budget: Option<&str>) -> Option<&RowAverage> {
-        self.averages
-            .get(&(label.to_owned(), budget.map(str::to_owned)))
-    }
-
     /// Whether samples that the row should have are not stored yet in one of these tasks.
     pub(crate) fn is_unfinished(
         &self,
@@ -171,61 +137,6 @@ impl Group {
             .iter()
             .filter_map(|task| self.cell(label, budget, &task.name))
             .any(CellSummary::is_unfinished)
-    }
-
-    /// Mean of the rounded task scores, and whether no sample failed; `None` unless every task has a score of all
-    /// its samples, because averages of different tasks or samples must not stand in one column.
-    pub(crate) fn mean_score(
-        &self,
-        label: &str,
-        budget: Option<&str>,
-        tasks: &[&GroupTask],
-    ) -> Option<(f64, bool)> {
-        let mut scores = Vec::new();
-        let mut complete = true;
-        for task in tasks {
-            let cell = self.cell(label, budget, &task.name)?;
-            if cell.is_unfinished() {
-                return None;
-            }
-            scores.push(cell.score?);
-            complete &= cell.is_complete();
-        }
-        let score = match <&[f64; 16]>::try_from(scores.as_slice()) {
-            Ok(sixteen) => sixteen_task_average(sixteen),
-            Err(_) if scores.is_empty() => return None,
-            Err(_) => {
-                round_2(scores.iter().fold(0.0, |sum, score| sum + score) / scores.len() as f64)
-            }
-        };
-        Some((score, complete))
-    }
-
-    fn fill_averages(&mut self, options: &ReportOptions) {
-        let rows: BTreeSet<(String, Option<String>)> = self
-            .cells
-            .keys()
-            .map(|(label, budget, _)| (label.clone(), budget.clone()))
-            .collect();
-        let tasks = self.averaged_tasks();
-        let averages = rows
-            .into_iter()
-            .filter_map(|row| {
-                let (score, complete) = self.mean_score(&row.0, row.1.as_deref(), &tasks)?;
-                let points: Vec<Vec<f64>> = tasks
-                    .iter()
-                    .filter_map(|task| self.cell(&row.0, row.1.as_deref(), &task.name))
-                    .map(|cell| cell.scores.iter().map(|(_, score)| 100.0 * score).collect())
-                    .collect();
-                let average = RowAverage {
-                    score,
-                    interval: stats::mean_interval(&points, options),
-                    complete,
-                };
-                Some((row, average))
-            })
-            .collect();
-        self.averages = averages;
     }
 
     /// Categories in task order with their tasks.
@@ -256,14 +167,32 @@ impl Group {
     }
 
     /// Label that differences are measured against: the caller's choice where the group has it, else `full`.
-    pub(crate) fn baseline(&self, options: &ReportOptions) -> Option<String> {
-        let chosen = options.baseline.as_deref();
-        self.methods
-            .iter()
-            .map(String::as_str)
-            .find(|label| Some(*label) == chosen)
-            .or_else(|| self.full_label())
-            .map(str::to_owned)
+    /// A KL is a distance from `full` already, so its baseline is the choice where that has budgets, else the plain
+    /// `snapkv`, else the first method with budgets.
+    pub(crate) fn baseline(&self, metric: Metric, options: &ReportOptions) -> Option<&str> {
+        let chosen = |label: &&str| Some(*label) == options.baseline.as_deref();
+        match metric {
+            Metric::Score => {
+                let mut labels = self.methods.iter().map(String::as_str);
+                labels.find(chosen).or_else(|| self.full_label())
+            }
+            Metric::AnswerKl => {
+                let labels = self.budgeted_methods();
+                let found = labels.iter().find(|label| chosen(label)).copied();
+                found
+                    .or_else(|| self.label_of(SNAPKV))
+                    .or(labels.first().copied())
+            }
+        }
+    }
+
+    /// First label with budgets of a method of this name.
+    pub(crate) fn label_of(&self, name: &str) -> Option<&str> {
+        self.budgeted_methods().into_iter().find(|label| {
+            self.cells
+                .iter()
+                .any(|((known, _, _), cell)| known == label && cell.cell.method.name == name)
+        })
     }
 
     /// One line that says what the group is.

@@ -22,6 +22,7 @@
 //! To add a figure, do: one file in `src/figures/`, one line in [`FIGURES`].
 //! To add a table format, do: one file in `src/render/`, one line in `write_tables` of `src/report.rs`.
 
+mod averages;
 mod budget;
 mod compare;
 mod error;
@@ -30,6 +31,8 @@ mod figures;
 mod files;
 mod frames;
 mod group;
+mod kl_findings;
+mod metric;
 mod options;
 mod order;
 mod pairing;

@@ -1,23 +1,27 @@
 //! Pairs two rows by sample inside each task, and says what the pairs show.
-//! Only samples that both rows scored count; tasks weigh the same, as in the average (Miller, arXiv 2411.00640, on pairing).
+//! Only samples that both rows have count; tasks weigh the same, as in the average (Miller, arXiv 2411.00640, on pairing).
 
 use ripplekv_metrics::statistics::smallest_detectable_difference;
 
 use crate::group::Group;
+use crate::metric::{Better, Metric};
 use crate::options::ReportOptions;
 use crate::stats::{self, Interval};
 use crate::summary::CellSummary;
 
-/// From this score on a sample counts as correct when answers that flip are counted.
-pub(crate) const CORRECT_FROM: f64 = 0.5;
+/// From so many points on a sample counts as correct when answers that flip are counted.
+const CORRECT_FROM: f64 = 50.0;
 
 /// What the tables say about their smallest difference.
 pub(crate) const SMALLEST_NOTE: &str = "Smallest n could show: the true difference that so many samples would have shown with a power of 80% (two-sided 5%). A smaller difference cannot be tested at this n, whatever its sign.";
 
+/// What [`Difference::in_words`] says of a difference that is there.
+pub(crate) const ESTABLISHED: &str = "established";
+
 /// Greatest p of an established difference.
 const SIGNIFICANCE: f64 = 0.05;
 
-/// One task of both rows, in points; same length, same samples.
+/// One task of both rows, in the metric's unit; same length, same samples.
 pub(crate) struct TaskPairs {
     pub(crate) task: String,
     pub(crate) left: Vec<f64>,
@@ -26,18 +30,20 @@ pub(crate) struct TaskPairs {
 
 impl TaskPairs {
     /// `None` where the two cells share no sample.
-    pub(crate) fn new(left: &CellSummary, right: &CellSummary) -> Option<TaskPairs> {
+    pub(crate) fn new(
+        metric: Metric,
+        left: &CellSummary,
+        right: &CellSummary,
+    ) -> Option<TaskPairs> {
         let known: std::collections::BTreeMap<&str, f64> = right
-            .scores
+            .values(metric)
             .iter()
-            .map(|(sample, score)| (sample.as_str(), *score))
+            .map(|(sample, value)| (sample.as_str(), *value))
             .collect();
         let pairs: Vec<(f64, f64)> = left
-            .scores
+            .values(metric)
             .iter()
-            .filter_map(|(sample, score)| {
-                Some((100.0 * score, 100.0 * known.get(sample.as_str())?))
-            })
+            .filter_map(|(sample, value)| Some((*value, *known.get(sample.as_str())?)))
             .collect();
         (!pairs.is_empty()).then(|| TaskPairs {
             task: left.cell.task.clone(),
@@ -57,7 +63,7 @@ impl TaskPairs {
     }
 }
 
-/// What the pairs show about left minus right, in points.
+/// What the pairs show about left minus right, in the metric's unit.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Difference {
     pub(crate) mean: f64,
@@ -66,13 +72,15 @@ pub(crate) struct Difference {
     /// True difference that the pairs would have shown; `None` where a task has fewer than two pairs.
     pub(crate) smallest_detectable: Option<f64>,
     pub(crate) p_value: f64,
+    /// Samples where left is better.
     pub(crate) wins: usize,
     pub(crate) ties: usize,
+    /// Samples where right is better.
     pub(crate) losses: usize,
     pub(crate) pairs: usize,
-    /// Right was correct, left is not.
+    /// Right was correct, left is not; of scores only.
     pub(crate) lost_answers: usize,
-    /// Right was not correct, left is.
+    /// Right was not correct, left is; of scores only.
     pub(crate) won_answers: usize,
     /// Task with the smallest difference.
     pub(crate) worst_task: Option<(String, f64)>,
@@ -81,6 +89,43 @@ pub(crate) struct Difference {
 }
 
 impl Difference {
+    /// What the difference establishes and, of an established KL, in which direction and by how much.
+    pub(crate) fn sentence(
+        &self,
+        metric: Metric,
+        (left, right): (&str, &str),
+        decimals: usize,
+        p_holm: f64,
+    ) -> String {
+        let words = self.in_words(p_holm);
+        let size = (words == ESTABLISHED && metric == Metric::AnswerKl)
+            .then(|| self.size(decimals))
+            .flatten();
+        match size {
+            Some(size) if self.mean < 0.0 => format!(
+                "{left}'s answers are nearer to the full cache than {right}'s: KL lower by {size}"
+            ),
+            Some(size) => format!(
+                "{left}'s answers are farther from the full cache than {right}'s: KL higher by {size}"
+            ),
+            None => words.to_owned(),
+        }
+    }
+
+    /// Size of the difference without its sign, with the interval's ends in the order of reading.
+    pub(crate) fn size(&self, decimals: usize) -> Option<String> {
+        let ends = self.interval?;
+        let (low, high) = if self.mean < 0.0 {
+            (-ends.high, -ends.low)
+        } else {
+            (ends.low, ends.high)
+        };
+        Some(format!(
+            "{:.decimals$} ({low:.decimals$} to {high:.decimals$})",
+            self.mean.abs()
+        ))
+    }
+
     /// What the difference establishes, given its p after Holm's correction.
     pub(crate) fn in_words(&self, p_holm: f64) -> &'static str {
         let Some((ends, smallest)) = self.interval.zip(self.smallest_detectable) else {
@@ -92,7 +137,7 @@ impl Difference {
         } else if self.mean.abs() < smallest {
             "cannot be tested at this n"
         } else if is_apart && p_holm <= SIGNIFICANCE {
-            "established"
+            ESTABLISHED
         } else if is_apart {
             "not established: p (Holm) is above 0.05"
         } else {
@@ -104,8 +149,8 @@ impl Difference {
 /// Two rows of a group at one budget, paired over the averaged tasks; a method without a budget stands for itself.
 pub(crate) fn rows_difference(
     group: &Group,
-    left: &str,
-    right: &str,
+    metric: Metric,
+    (left, right): (&str, &str),
     budget: &str,
     options: &ReportOptions,
 ) -> Option<Difference> {
@@ -117,10 +162,10 @@ pub(crate) fn rows_difference(
             let right = group
                 .cell(right, Some(budget), &task.name)
                 .or_else(|| group.cell(right, None, &task.name))?;
-            TaskPairs::new(left, right)
+            TaskPairs::new(metric, left, right)
         })
         .collect();
-    difference(&pairs, options)
+    difference(metric, &pairs, options)
 }
 
 /// As the standard errors of independent tasks add up in the mean over tasks.
@@ -138,7 +183,11 @@ fn smallest_detectable(tasks: &[TaskPairs]) -> Option<f64> {
     (!tasks.is_empty()).then(|| squares.sqrt() / tasks.len() as f64)
 }
 
-pub(crate) fn difference(tasks: &[TaskPairs], options: &ReportOptions) -> Option<Difference> {
+pub(crate) fn difference(
+    metric: Metric,
+    tasks: &[TaskPairs],
+    options: &ReportOptions,
+) -> Option<Difference> {
     let left: Vec<Vec<f64>> = tasks.iter().map(|task| task.left.clone()).collect();
     let right: Vec<Vec<f64>> = tasks.iter().map(|task| task.right.clone()).collect();
     let paired = stats::paired(&left, &right, options)?;
@@ -158,8 +207,12 @@ pub(crate) fn difference(tasks: &[TaskPairs], options: &ReportOptions) -> Option
             .iter()
             .flat_map(|task| from(task).iter().zip(to(task)));
         pairs
-            .filter(|(from, to)| **from >= 100.0 * CORRECT_FROM && **to < 100.0 * CORRECT_FROM)
+            .filter(|(from, to)| **from >= CORRECT_FROM && **to < CORRECT_FROM)
             .count()
+    };
+    let (wins, losses) = match metric.better() {
+        Better::Greater => (paired.wins, paired.losses),
+        Better::Lower => (paired.losses, paired.wins),
     };
     Some(Difference {
         mean: paired.difference.estimate,
@@ -169,16 +222,19 @@ pub(crate) fn difference(tasks: &[TaskPairs], options: &ReportOptions) -> Option
         }),
         smallest_detectable: smallest_detectable(tasks),
         p_value: paired.p_value,
-        wins: paired.wins,
+        wins,
         ties: paired.ties,
-        losses: paired.losses,
+        losses,
         pairs: left.iter().map(Vec::len).sum(),
         lost_answers: flips(|task| &task.right, |task| &task.left),
         won_answers: flips(|task| &task.left, |task| &task.right),
         worst_task: tasks
             .iter()
             .zip(&means)
-            .min_by(|left, right| left.1.total_cmp(right.1))
+            .min_by(|left, right| {
+                let oriented = |mean: &f64| metric.better().oriented(*mean);
+                oriented(left.1).total_cmp(&oriented(right.1))
+            })
             .map(|(task, mean)| (task.task.clone(), *mean)),
         leave_one_out,
     })

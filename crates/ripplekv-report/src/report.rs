@@ -13,6 +13,8 @@ use crate::figures::{self, FIGURES, Figure};
 use crate::files::Output;
 use crate::frames;
 use crate::group::{Group, groups, query_name};
+use crate::kl_findings;
+use crate::metric::Metric;
 use crate::options::ReportOptions;
 use crate::read::read_results;
 use crate::render;
@@ -58,6 +60,9 @@ pub struct SummaryRow {
     pub ci_low: Option<f64>,
     /// Upper end of the average's 95% interval.
     pub ci_high: Option<f64>,
+    /// Mean KL from the full cache in nats, mean of the task means; `None` where it was not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_kl: Option<f64>,
     /// Scored samples.
     pub n: usize,
     /// Samples there should be.
@@ -103,15 +108,23 @@ pub fn write_report(
         let about = About::Group(group, options);
         let main = write_tables(first, about, &mut output, &mut page)?;
         terminal.extend(main.map(|table| render::terminal(&table, options.terminal_width)));
+        let findings = kl_findings::findings(group, options);
+        push_findings(&mut page, &findings);
+        terminal.extend(terminal_findings(
+            &format!("Nearest to the full cache: {}", group.title()),
+            &findings,
+        ));
         write_figures(about, &mut output, &mut page)?;
         write_tables(others, about, &mut output, &mut page)?;
     }
     for layers in &evidence {
-        push_findings(&mut page, layers);
+        let title = render::escape_markdown(&layers.title());
+        page.push_str(&format!("\n## {title}\n"));
+        push_findings(&mut page, &layers.findings);
         let about = About::Layers(layers);
         write_figures(about, &mut output, &mut page)?;
         write_tables(TABLES, about, &mut output, &mut page)?;
-        terminal.extend(terminal_findings(layers));
+        terminal.extend(terminal_findings(&layers.title(), &layers.findings));
     }
     if terminal.is_empty() {
         let nothing = "No cell has a scored sample yet, so there is no table.";
@@ -156,24 +169,24 @@ impl About<'_> {
     }
 }
 
-/// The heading of a model's layers, with what is established and what is not.
-fn push_findings(page: &mut String, layers: &Evidence) {
-    let title = render::escape_markdown(&layers.title());
-    page.push_str(&format!("\n## {title}\n"));
-    if layers.findings.is_empty() {
+/// What is established and what is not.
+fn push_findings(page: &mut String, findings: &[String]) {
+    if findings.is_empty() {
         return;
     }
     page.push_str("\nWhat is and what is not established:\n\n");
-    for finding in &layers.findings {
+    for finding in findings {
         page.push_str(&format!("- {}\n", render::escape_markdown(finding)));
     }
 }
 
 /// The findings again; the tables behind them are too wide for a terminal.
-fn terminal_findings(layers: &Evidence) -> Option<String> {
-    let findings = layers.findings.iter();
-    let lines: String = findings.map(|finding| format!("- {finding}\n")).collect();
-    (!lines.is_empty()).then(|| format!("{}\n{lines}", layers.title()))
+fn terminal_findings(title: &str, findings: &[String]) -> Option<String> {
+    let lines: String = findings
+        .iter()
+        .map(|finding| format!("- {finding}\n"))
+        .collect();
+    (!lines.is_empty()).then(|| format!("{title}\n{lines}"))
 }
 
 fn all_warnings(reading: &[String], groups: &[Group], evidence: &[Evidence]) -> Vec<String> {
@@ -345,7 +358,8 @@ fn summary_rows(group: &Group) -> Vec<SummaryRow> {
     for budget in group.rows_of_budgets() {
         for label in group.methods_at(budget) {
             let cells = group.row(label, budget);
-            let average = group.average(label, budget);
+            let average = group.average(Metric::Score, label, budget);
+            let answer_kl = group.average(Metric::AnswerKl, label, budget);
             let interval = average.and_then(|average| average.interval);
             rows.push(SummaryRow {
                 table: group.slug.clone(),
@@ -357,10 +371,11 @@ fn summary_rows(group: &Group) -> Vec<SummaryRow> {
                     .iter()
                     .filter_map(|cell| Some((cell.cell.task.clone(), cell.score?)))
                     .collect(),
-                average: average.map(|average| average.score),
+                average: average.map(|average| average.value),
                 averaged_tasks: group.averaged_tasks().len(),
                 ci_low: interval.map(|ends| ends.low),
                 ci_high: interval.map(|ends| ends.high),
+                answer_kl: answer_kl.map(|average| average.value),
                 n: cells.iter().map(|cell| cell.scored).sum(),
                 expected: group.expected_samples(),
                 failed: cells.iter().map(|cell| cell.failed).sum(),

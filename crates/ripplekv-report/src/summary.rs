@@ -4,6 +4,7 @@
 use ripplekv_metrics::task_score;
 use ripplekv_runner::cell::Cell;
 
+use crate::metric::Metric;
 use crate::options::ReportOptions;
 use crate::read::{CellSamples, Sample};
 use crate::stats::{self, Interval};
@@ -27,6 +28,8 @@ pub(crate) struct CellSummary {
     pub(crate) score: Option<f64>,
     /// Standard error of the score, in points.
     pub(crate) standard_error: Option<f64>,
+    /// Mean answer KL in nats; `None` where no sample has one.
+    pub(crate) answer_kl: Option<f64>,
     /// 95% bootstrap interval of the score, in points.
     pub(crate) interval: Option<Interval>,
     /// Mean kept prompt entries per layer and KV head.
@@ -55,8 +58,10 @@ pub(crate) struct CellSummary {
     pub(crate) short_prompts: usize,
     /// Samples that carry a warning.
     pub(crate) with_warnings: usize,
-    /// (sample id, score in 0..=1) in file order: what paired comparisons work on.
-    pub(crate) scores: Vec<(String, f64)>,
+    /// (sample id, points) in file order: what paired comparisons work on.
+    points: Vec<(String, f64)>,
+    /// (sample id, nats) in file order.
+    answer_kls: Vec<(String, f64)>,
 }
 
 impl CellSummary {
@@ -70,6 +75,22 @@ impl CellSummary {
         self.scored + self.failed < self.expected.max(1)
     }
 
+    /// (sample id, number) of every sample that has the metric, in file order.
+    pub(crate) fn values(&self, metric: Metric) -> &[(String, f64)] {
+        match metric {
+            Metric::Score => &self.points,
+            Metric::AnswerKl => &self.answer_kls,
+        }
+    }
+
+    /// Mean over the samples that have the metric; scores rounded as LongBench does.
+    pub(crate) fn mean(&self, metric: Metric) -> Option<f64> {
+        match metric {
+            Metric::Score => self.score,
+            Metric::AnswerKl => self.answer_kl,
+        }
+    }
+
     pub(crate) fn new(
         data: &CellSamples,
         label: String,
@@ -78,15 +99,18 @@ impl CellSummary {
         options: &ReportOptions,
     ) -> CellSummary {
         let samples = &data.samples;
-        let scores: Vec<(String, f64)> = samples
+        let of = |metric: Metric| -> Vec<(String, f64)> {
+            let records = samples.iter().map(|sample| &sample.record);
+            records
+                .filter_map(|record| Some((record.sample.clone(), metric.of(record)?)))
+                .collect()
+        };
+        let (points, answer_kls) = (of(Metric::Score), of(Metric::AnswerKl));
+        let scores: Vec<f64> = samples
             .iter()
-            .filter_map(|sample| {
-                let record = &sample.record;
-                record.score.map(|score| (record.sample.clone(), score))
-            })
+            .filter_map(|sample| sample.record.score)
             .collect();
-        let values: Vec<f64> = scores.iter().map(|(_, score)| *score).collect();
-        let points: Vec<f64> = values.iter().map(|score| 100.0 * score).collect();
+        let unnamed: Vec<f64> = points.iter().map(|(_, points)| *points).collect();
         // What was kept and what it cost is measured on the samples that ran.
         let ran: Vec<&Sample> = samples
             .iter()
@@ -101,9 +125,10 @@ impl CellSummary {
             expected,
             scored: scores.len(),
             failed: samples.len() - scores.len(),
-            score: task_score(&values),
-            standard_error: stats::standard_error(&points),
-            interval: stats::mean_interval(&[points], options),
+            score: task_score(&scores),
+            standard_error: stats::standard_error(&unnamed),
+            answer_kl: mean(answer_kls.iter().map(|(_, nats)| *nats)),
+            interval: stats::mean_interval(&[unnamed], options),
             kept_entries: over(kept_entries),
             kept_per_layer: kept_per_layer(&ran),
             kept_percent: over(kept_percent),
@@ -126,7 +151,8 @@ impl CellSummary {
                 .iter()
                 .filter(|sample| !sample.record.warnings.is_empty())
                 .count(),
-            scores,
+            points,
+            answer_kls,
         }
     }
 }

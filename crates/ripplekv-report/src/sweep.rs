@@ -28,9 +28,16 @@ impl Sweep {
             .map(|(_, _, label)| label.as_str())
     }
 
-    /// Every label of the grid.
-    pub(crate) fn labels(&self) -> impl Iterator<Item = &str> {
-        self.cells.iter().map(|(_, _, label)| label.as_str())
+    /// r, gamma and label of every setting.
+    pub(crate) fn settings(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        self.cells
+            .iter()
+            .map(|(r, gamma, label)| (r.as_str(), gamma.as_str(), label.as_str()))
+    }
+
+    /// The scorer that all settings share.
+    pub(crate) fn scorer(&self) -> Option<&str> {
+        self.fixed.get("scorer")?.as_str()
     }
 }
 
@@ -110,7 +117,8 @@ fn plain(value: &Value) -> String {
     }
 }
 
-fn ascending<'a>(values: impl Iterator<Item = &'a String>) -> Vec<String> {
+/// In order of size, each once.
+pub(crate) fn ascending<'a>(values: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut values: Vec<String> = values.cloned().collect();
     let number = |text: &str| text.parse::<f64>().unwrap_or(f64::INFINITY);
     values.sort_by(|left, right| {

@@ -195,7 +195,10 @@ fn controls_hold_on_smollm2() {
     controls_of_sensitivity(engine.as_mut(), &ids[..150], &[REREAD]);
     controls_of_damage(engine.as_mut(), ids, 16);
     let stop = never();
-    let output = measured(engine.as_mut(), &sensitivity(&ids[..150], &stop, &[0.01, 0.03, 3.0]));
+    let output = measured(
+        engine.as_mut(),
+        &sensitivity(&ids[..150], &stop, &[0.01, 0.03, 3.0]),
+    );
     // noise larger than the values everywhere wrecks the answer
     assert!(output.all_layers_kl[2] > 1.0, "{}", output.all_layers_kl[2]);
     // small noise is felt about quadratically

@@ -259,9 +259,10 @@ pub(crate) fn prediction_sentence(row: &Prediction) -> String {
         )
     } else {
         format!(
-            "predicted best total damage over uniform's at {}: {}{exponent}",
+            "predicted best total damage over uniform's at {}: {}{exponent}; it leans low, because noise in the layers' means of {} samples looks like room to gain",
             row.budget,
-            ratios.join(", ")
+            ratios.join(", "),
+            row.samples
         )
     };
     if let Some(measured) = row.measured {

@@ -20,6 +20,7 @@ pub(crate) use scene::Scene;
 
 use crate::evidence::Evidence;
 use crate::group::Group;
+use crate::metric::Metric;
 use crate::options::ReportOptions;
 
 /// One kind of figure.
@@ -60,7 +61,12 @@ pub const FIGURES: &[FigureInfo] = &[
     FigureInfo {
         name: "ablation-heatmap",
         about: "average score of a swept method, r by gamma, with intervals, one figure a budget",
-        build: Build::Group(ablation_heatmap::build),
+        build: Build::Group(|group, _| ablation_heatmap::build(group, Metric::Score)),
+    },
+    FigureInfo {
+        name: "ablation-heatmap-kl",
+        about: "mean KL of a swept method, r by gamma, with intervals, one figure a budget",
+        build: Build::Group(|group, _| ablation_heatmap::build(group, Metric::AnswerKl)),
     },
     FigureInfo {
         name: "sensitivity-and-damage",

@@ -1,13 +1,15 @@
 //! Average score against budget, one line a method with its 95% bootstrap band; methods without a budget are dashed lines.
 //! Budgets of different kinds (percent, tokens, memory) never share an axis: one figure each.
 
+use crate::averages::RowAverage;
 use crate::budget::{Budget, BudgetKind};
 use crate::figures::axes::{Axes, round_ticks};
 use crate::figures::frame::{Heading, Legend, Swatch};
 use crate::figures::scene::Scene;
 use crate::figures::style::{Marker, Rgb, STYLE, series_look};
 use crate::figures::{Data, Figure, data_number};
-use crate::group::{Group, RowAverage};
+use crate::group::Group;
+use crate::metric::Metric;
 use crate::options::ReportOptions;
 use crate::stats::Interval;
 
@@ -57,7 +59,7 @@ fn draw(group: &Group, kind: BudgetKind, budgets: &[&Budget]) -> Option<Figure> 
     let flat: Vec<(&str, &RowAverage)> = group
         .methods_at(None)
         .into_iter()
-        .filter_map(|label| Some((label, group.average(label, None)?)))
+        .filter_map(|label| Some((label, group.average(Metric::Score, label, None)?)))
         .collect();
     if series.is_empty() {
         return None;
@@ -100,7 +102,7 @@ fn draw(group: &Group, kind: BudgetKind, budgets: &[&Budget]) -> Option<Figure> 
         .collect();
     draw_series(&mut scene, &axes, &series);
     for (_, average) in &flat {
-        let y = axes.y(average.score);
+        let y = axes.y(average.value);
         scene.dashed((axes.left, y), (axes.right, y), STYLE.ink, STYLE.line_width);
     }
     axes.draw_x(&mut scene, &x_ticks);
@@ -111,7 +113,7 @@ fn draw(group: &Group, kind: BudgetKind, budgets: &[&Budget]) -> Option<Figure> 
         part: String::new(),
         description: format!(
             "{} against budget for {} methods",
-            group.average_title(),
+            group.average_title(Metric::Score),
             series.len()
         ),
         scene,
@@ -134,7 +136,7 @@ fn series<'a>(
             let points = budgets
                 .iter()
                 .filter_map(|budget| {
-                    let average = group.average(label, Some(&budget.text))?;
+                    let average = group.average(Metric::Score, label, Some(&budget.text))?;
                     Some((place(budget), average))
                 })
                 .collect();
@@ -177,7 +179,7 @@ fn draw_series(scene: &mut Scene, axes: &Axes, series: &[Series<'_>]) {
         let points: Vec<(f64, f64)> = one
             .points
             .iter()
-            .map(|(x, average)| (axes.x(*x) + shift, axes.y(average.score)))
+            .map(|(x, average)| (axes.x(*x) + shift, axes.y(average.value)))
             .collect();
         scene.line(&points, one.color, STYLE.line_width);
         for ((x, y), (_, average)) in points.iter().zip(&one.points) {
@@ -225,8 +227,8 @@ fn with_y_range<'a>(axes: Axes, values: impl Iterator<Item = &'a RowAverage>) ->
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for average in values {
         let interval = average.interval;
-        low = low.min(interval.map_or(average.score, |ends| ends.low.min(average.score)));
-        high = high.max(interval.map_or(average.score, |ends| ends.high.max(average.score)));
+        low = low.min(interval.map_or(average.value, |ends| ends.low.min(average.value)));
+        high = high.max(interval.map_or(average.value, |ends| ends.high.max(average.value)));
     }
     let ticks = round_ticks(low, high, 6);
     let range = (ticks[0], ticks[ticks.len() - 1]);
@@ -247,12 +249,12 @@ fn tick(kind: BudgetKind, budget: &Budget) -> String {
 }
 
 fn y_title(group: &Group) -> String {
-    let title = group.average_title();
+    let title = group.average_title(Metric::Score);
     format!("Score, {title} (0 to 100)")
 }
 
 fn subtitle(group: &Group) -> String {
-    let samples = group.expected_of(group.averaged_tasks().into_iter());
+    let samples = group.expected_in_average(Metric::Score);
     format!(
         "{}. {samples} samples; bands or bars: 95% bootstrap interval over samples; dashed: no compression.",
         group.title()
@@ -264,13 +266,13 @@ fn data(group: &Group, budgets: &[&Budget]) -> Data {
     let all = std::iter::once(None).chain(budgets.iter().map(|budget| Some(budget.text.as_str())));
     for budget in all {
         for label in group.methods_at(budget) {
-            let Some(average) = group.average(label, budget) else {
+            let Some(average) = group.average(Metric::Score, label, budget) else {
                 continue;
             };
             rows.push(vec![
                 label.to_owned(),
                 budget.unwrap_or_default().to_owned(),
-                format!("{:.2}", average.score),
+                format!("{:.2}", average.value),
                 data_number(average.interval.map(|ends| ends.low)),
                 data_number(average.interval.map(|ends| ends.high)),
                 average.complete.to_string(),

@@ -7,6 +7,7 @@ use crate::figures::scene::{Anchor, Label, Scene, fitted, label, text_width};
 use crate::figures::style::{Marker, Rgb, STYLE, series_look};
 use crate::figures::{Data, Figure, data_number};
 use crate::group::Group;
+use crate::metric::Metric;
 use crate::options::ReportOptions;
 
 const PANEL_WIDTH: f64 = 170.0;
@@ -27,21 +28,21 @@ struct Panel<'a> {
 }
 
 pub(super) fn build(group: &Group, options: &ReportOptions) -> Vec<Figure> {
-    let Some(baseline) = group.baseline(options) else {
+    let Some(baseline) = group.baseline(Metric::Score, options) else {
         return Vec::new();
     };
     group
         .budgets
         .iter()
         .filter_map(|budget| {
-            let panels = panels(group, &baseline, &budget.text);
+            let panels = panels(group, baseline, &budget.text);
             (!panels.is_empty()).then(|| Figure {
                 part: budget.file_part(),
                 description: format!(
                     "score on each task at budget {} beside {baseline}",
                     budget.text
                 ),
-                scene: draw(group, &baseline, &budget.text, &panels),
+                scene: draw(group, baseline, &budget.text, &panels),
                 data: data(group, &budget.text, &panels),
             })
         })

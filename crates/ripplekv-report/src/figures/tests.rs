@@ -81,7 +81,7 @@ fn record(key: &CellKey, index: u64, score: f64) -> Record {
         short_prompt: false,
         profile_hash: None,
         calibrated: None,
-        answer_kl: None,
+        answer_kl: Some(0.02 * (1.0 - score)),
         output_tokens: 8,
         finish: None,
         output: String::new(),
@@ -178,8 +178,25 @@ fn a_sweep_with_holes_is_readable() {
             cell.cell.method.params = json!({"r": r, "gamma": gamma, "scorer": "snapkv"});
         }
     }
-    // The heat map of the sweep comes on top of score, dumbbell and budgets.
-    assert_all_readable(&group, 4);
+    // The heat maps of the sweep by score and by KL come on top of score, dumbbell and budgets.
+    assert_all_readable(&group, 5);
+    let heatmap = |name: &str| {
+        let info = FIGURES.iter().find(|info| info.name == name).unwrap();
+        let Build::Group(build) = &info.build else {
+            panic!("{name} is about a group");
+        };
+        build(&group, &options()).remove(0).data
+    };
+    let (scores, kls) = (heatmap("ablation-heatmap"), heatmap("ablation-heatmap-kl"));
+    assert_eq!((scores.header[4], kls.header[4]), ("score", "answer_kl"));
+    // By construction the best score has the lowest KL: 0.02 nats less each point in 100.
+    for (score, kl) in scores.rows.iter().zip(&kls.rows) {
+        let (score, kl): (f64, f64) = (score[4].parse().unwrap(), kl[4].parse().unwrap());
+        assert!(
+            (kl - 0.02 * (1.0 - score / 100.0)).abs() < 1e-6,
+            "{score} {kl}"
+        );
+    }
 }
 
 #[test]

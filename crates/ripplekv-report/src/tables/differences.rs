@@ -2,26 +2,27 @@
 //! p values: sign-flip test, Holm's correction over the rows of one budget.
 
 use crate::group::Group;
+use crate::metric::{KL_NOTE, Metric};
 use crate::options::ReportOptions;
 use crate::pairing::{Difference, rows_difference};
 use crate::stats::{Interval, holm};
 use crate::tables::{Block, Column, Table, Value};
 
-pub(super) fn build(group: &Group, options: &ReportOptions) -> Option<Table> {
-    let baseline = group.baseline(options)?;
+pub(super) fn build(group: &Group, metric: Metric, options: &ReportOptions) -> Option<Table> {
+    let baseline = group.baseline(metric, options)?;
     let blocks: Vec<Block> = group
         .budgets
         .iter()
         .map(|budget| Block {
             name: budget.text.clone(),
-            rows: rows(group, &baseline, &budget.text, options),
+            rows: rows(group, metric, baseline, &budget.text, options),
         })
         .filter(|block| !block.rows.is_empty())
         .collect();
     if blocks.is_empty() {
         return None;
     }
-    let columns = vec![
+    let mut columns = vec![
         Column::label("budget"),
         Column::label("method"),
         Column::number("difference"),
@@ -31,26 +32,56 @@ pub(super) fn build(group: &Group, options: &ReportOptions) -> Option<Table> {
         Column::number("wins"),
         Column::number("ties"),
         Column::number("losses"),
-        Column::number("correct to wrong"),
-        Column::number("wrong to correct"),
+    ];
+    if metric == Metric::Score {
+        columns.push(Column::number("correct to wrong"));
+        columns.push(Column::number("wrong to correct"));
+    }
+    columns.extend([
         Column::label("worst task"),
         Column::interval("one task left out"),
         Column::number("n"),
         Column::label("in words"),
+    ]);
+    let mut notes = vec![
+        format!(
+            "Method minus {baseline}, paired by sample, every task weighing the same. Interval: paired bootstrap inside each task. p: sign-flip test, Holm's correction over the methods of one budget."
+        ),
+        crate::pairing::SMALLEST_NOTE.to_owned(),
     ];
+    let left_out = "One task left out: smallest and greatest difference when one task is dropped.";
+    match metric {
+        Metric::Score => notes.push(format!(
+            "A sample counts as correct from a score of 50. {left_out}"
+        )),
+        Metric::AnswerKl => notes.extend([
+            format!("{KL_NOTE} A negative difference is nearer; wins are samples where the method is nearer."),
+            left_out.to_owned(),
+        ]),
+    }
+    let what = match metric {
+        Metric::Score => "Difference",
+        Metric::AnswerKl => "Difference of KL",
+    };
     Some(Table {
-        title: format!("Difference from {baseline} in points: {}", group.title()),
+        title: format!(
+            "{what} from {baseline} in {}: {}",
+            metric.unit(),
+            group.title()
+        ),
         columns,
         blocks,
-        notes: vec![
-            format!("Method minus {baseline}, paired by sample, every task weighing the same. Interval: paired bootstrap inside each task. p: sign-flip test, Holm's correction over the methods of one budget."),
-            crate::pairing::SMALLEST_NOTE.to_owned(),
-            "A sample counts as correct from a score of 50. One task left out: smallest and greatest difference when one task is dropped.".to_owned(),
-        ],
+        notes,
     })
 }
 
-fn rows(group: &Group, baseline: &str, budget: &str, options: &ReportOptions) -> Vec<Vec<Value>> {
+fn rows(
+    group: &Group,
+    metric: Metric,
+    baseline: &str,
+    budget: &str,
+    options: &ReportOptions,
+) -> Vec<Vec<Value>> {
     let found: Vec<(&str, Difference)> = group
         .methods_at(Some(budget))
         .into_iter()
@@ -58,7 +89,7 @@ fn rows(group: &Group, baseline: &str, budget: &str, options: &ReportOptions) ->
         .filter_map(|label| {
             Some((
                 label,
-                rows_difference(group, label, baseline, budget, options)?,
+                rows_difference(group, metric, (label, baseline), budget, options)?,
             ))
         })
         .collect();
@@ -70,42 +101,65 @@ fn rows(group: &Group, baseline: &str, budget: &str, options: &ReportOptions) ->
         .iter()
         .zip(holm(&p_values))
         .map(|((label, difference), p_value)| {
-            let expected = group.expected_of(group.averaged_tasks().into_iter());
-            row(budget, label, difference, p_value, expected)
+            row(
+                group,
+                metric,
+                &Compared {
+                    budget,
+                    label,
+                    baseline,
+                    difference,
+                    p_value,
+                },
+            )
         })
         .collect()
 }
 
-fn row(
-    budget: &str,
-    label: &str,
-    difference: &Difference,
+/// One method against the baseline.
+struct Compared<'a> {
+    budget: &'a str,
+    label: &'a str,
+    baseline: &'a str,
+    difference: &'a Difference,
+    /// After Holm's correction.
     p_value: f64,
-    expected: usize,
-) -> Vec<Value> {
-    vec![
-        Value::Text(budget.to_owned()),
-        Value::Text(label.to_owned()),
-        Value::signed(difference.mean, 2),
-        Value::interval(difference.interval, 2, true),
-        Value::number(difference.smallest_detectable, 2),
+}
+
+fn row(group: &Group, metric: Metric, compared: &Compared<'_>) -> Vec<Value> {
+    let Compared {
+        budget,
+        label,
+        baseline,
+        difference,
+        p_value,
+    } = *compared;
+    let expected = group.expected_in_average(metric);
+    let decimals = group.decimals(metric, Some(budget));
+    let mut values = vec![
+        Value::text(budget),
+        Value::text(label),
+        Value::signed(difference.mean, decimals),
+        Value::interval(difference.interval, decimals, true),
+        Value::number(difference.smallest_detectable, decimals),
         Value::number(Some(p_value), 4),
         Value::count(difference.wins),
         Value::count(difference.ties),
         Value::count(difference.losses),
-        Value::count(difference.lost_answers),
-        Value::count(difference.won_answers),
-        difference
-            .worst_task
-            .as_ref()
-            .map_or(Value::Empty, |(task, mean)| {
-                Value::Text(format!("{task} {mean:+.2}"))
-            }),
+    ];
+    if metric == Metric::Score {
+        values.push(Value::count(difference.lost_answers));
+        values.push(Value::count(difference.won_answers));
+    }
+    let worst = difference.worst_task.as_ref();
+    let left_out = difference.leave_one_out;
+    values.extend([
+        worst.map_or(Value::Empty, |(task, mean)| {
+            Value::Text(format!("{task} {mean:+.decimals$}"))
+        }),
         Value::interval(
-            difference
-                .leave_one_out
-                .map(|(low, high)| Interval { low, high }),
-            2,
+            left_out.map(|(low, high)| Interval { low, high }),
+            decimals,
             true,
         ),
         if difference.pairs == expected {
@@ -113,6 +167,7 @@ fn row(
         } else {
             Value::Text(format!("{}/{expected}", difference.pairs))
         },
-        Value::text(difference.in_words(p_value)),
-    ]
+        Value::text(difference.sentence(metric, (label, baseline), decimals, p_value)),
+    ]);
+    values
 }

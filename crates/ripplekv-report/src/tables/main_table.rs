@@ -2,6 +2,7 @@
 //! `full` (and any other method without a budget) stands once, above all blocks.
 
 use crate::group::{Group, GroupTask};
+use crate::metric::{Better, KL_NOTE, Metric};
 use crate::options::ReportOptions;
 use crate::summary::{CellSummary, mean};
 use crate::tables::{Block, Column, MEAN, Mark, Table, Value, Width};
@@ -16,21 +17,26 @@ pub(super) fn build(group: &Group, _options: &ReportOptions) -> Option<Table> {
             columns.push(Column {
                 group: category.to_owned(),
                 width: Width::Apart,
-                ..Column::ranked(&task.name)
+                ..Column::ranked(&task.name, Better::Greater)
             });
         }
         if tasks.len() > 1 {
             columns.push(Column {
                 group: category.to_owned(),
-                ..Column::ranked(MEAN)
+                ..Column::ranked(MEAN, Better::Greater)
             });
         }
     }
-    columns.push(Column::ranked(&group.average_title()));
+    let title = group.average_title(Metric::Score);
+    columns.push(Column::ranked(&title, Better::Greater));
     columns.push(Column {
         width: Width::Spare,
         ..Column::interval("95% interval")
     });
+    if group.has(Metric::AnswerKl) {
+        let better = Metric::AnswerKl.better();
+        columns.push(Column::ranked(Metric::AnswerKl.name(), better));
+    }
     columns.push(Column::number("n"));
     columns.push(Column::number("kept entries"));
     columns.push(Column::number("bytes"));
@@ -67,16 +73,20 @@ fn row(group: &Group, label: &str, budget: Option<&str>) -> Vec<Value> {
             values.push(task_value(group.cell(label, budget, &task.name)));
         }
         if tasks.len() > 1 {
-            values.push(mean_value(group, label, budget, &tasks));
+            values.push(mean_value(group, Metric::Score, (label, budget), &tasks));
         }
     }
-    let average = group.average(label, budget);
-    values.push(mean_value(group, label, budget, &group.averaged_tasks()));
+    let average = group.average(Metric::Score, label, budget);
+    let of = |metric| mean_value(group, metric, (label, budget), &group.tasks_with(metric));
+    values.push(of(Metric::Score));
     values.push(Value::interval(
         average.and_then(|average| average.interval),
         2,
         false,
     ));
+    if group.has(Metric::AnswerKl) {
+        values.push(of(Metric::AnswerKl));
+    }
     let cells = group.row(label, budget);
     values.push(count_value(group, &cells));
     values.push(Value::number(
@@ -109,11 +119,16 @@ fn task_value(cell: Option<&CellSummary>) -> Value {
     }
 }
 
-fn mean_value(group: &Group, label: &str, budget: Option<&str>, tasks: &[&GroupTask]) -> Value {
-    match group.mean_score(label, budget, tasks) {
+fn mean_value(
+    group: &Group,
+    metric: Metric,
+    (label, budget): (&str, Option<&str>),
+    tasks: &[&GroupTask],
+) -> Value {
+    match group.mean_of_tasks(metric, label, budget, tasks) {
         Some((value, complete)) => Value::Number {
             value,
-            decimals: 2,
+            decimals: group.decimals(metric, budget),
             signed: false,
             mark: Mark::None,
             note: (!complete).then(|| "partial".to_owned()),
@@ -140,6 +155,15 @@ fn notes(group: &Group) -> Vec<String> {
     ];
     if group.averaged_tasks().len() < group.tasks.len() {
         notes.push("The average is over the sixteen tasks of the KV-cache papers; other tasks are shown beside them.".to_owned());
+    }
+    if group.has(Metric::AnswerKl) {
+        let tasks = group.tasks_with(Metric::AnswerKl).len();
+        let samples = group.expected_in_average(Metric::AnswerKl);
+        notes.push(format!(
+            "{KL_NOTE} The column is the mean of the task means: {tasks} of {} tasks, {samples} of {} samples.",
+            group.averaged_tasks().len(),
+            group.expected_in_average(Metric::Score)
+        ));
     }
     notes
 }

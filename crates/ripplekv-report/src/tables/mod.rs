@@ -9,9 +9,12 @@ mod main_table;
 mod profile;
 mod regret;
 mod signal_ablation;
+#[cfg(test)]
+mod tests;
 
 use crate::evidence::{Estimate, Evidence};
 use crate::group::Group;
+use crate::metric::{Better, Metric};
 use crate::options::ReportOptions;
 
 /// One table of a report.
@@ -42,7 +45,12 @@ pub const TABLES: &[TableInfo] = &[
     TableInfo {
         name: "differences",
         about: "paired differences of every method from the baseline, with intervals",
-        build: Build::Group(differences::build),
+        build: Build::Group(|group, options| differences::build(group, Metric::Score, options)),
+    },
+    TableInfo {
+        name: "differences-kl",
+        about: "paired differences of every method's KL from a method with budgets, with intervals",
+        build: Build::Group(|group, options| differences::build(group, Metric::AnswerKl, options)),
     },
     TableInfo {
         name: "efficiency",
@@ -51,13 +59,25 @@ pub const TABLES: &[TableInfo] = &[
     },
     TableInfo {
         name: "ablation",
-        about: "average score of a swept method, r by gamma, in blocks by budget",
-        build: Build::Group(ablation::build),
+        about: "average score of a swept method and its difference from uniform budgets, r by gamma, in blocks by budget",
+        build: Build::Group(|group, options| ablation::build(group, Metric::Score, options)),
+    },
+    TableInfo {
+        name: "ablation-kl",
+        about: "mean KL of a swept method and its difference from uniform budgets, r by gamma, in blocks by budget",
+        build: Build::Group(|group, options| ablation::build(group, Metric::AnswerKl, options)),
     },
     TableInfo {
         name: "signal-ablation",
         about: "ripplekv with other allocators at equal budgets, difference from ripplekv",
-        build: Build::Group(signal_ablation::build),
+        build: Build::Group(|group, options| signal_ablation::build(group, Metric::Score, options)),
+    },
+    TableInfo {
+        name: "signal-ablation-kl",
+        about: "KL of ripplekv with other allocators at equal budgets, difference from ripplekv",
+        build: Build::Group(|group, options| {
+            signal_ablation::build(group, Metric::AnswerKl, options)
+        }),
     },
     TableInfo {
         name: "profile",
@@ -120,6 +140,22 @@ impl Value {
             mark: Mark::None,
             note: None,
         })
+    }
+
+    /// A number with its interval written beside it.
+    pub(crate) fn with_interval(
+        value: f64,
+        ends: Option<crate::stats::Interval>,
+        decimals: usize,
+        signed: bool,
+    ) -> Value {
+        Value::Number {
+            value,
+            decimals,
+            signed,
+            mark: Mark::None,
+            note: ends.map(|ends| format!("({:.decimals$} to {:.decimals$})", ends.low, ends.high)),
+        }
     }
 
     /// A number that always carries its sign.
@@ -189,8 +225,8 @@ pub(crate) struct Column {
     pub(crate) left: bool,
     /// What becomes of it on a narrow terminal.
     pub(crate) width: Width,
-    /// Greater is better: best and second are marked within each block.
-    pub(crate) ranked: bool,
+    /// Which end is better: best and second are marked within each block; `None` without ranks.
+    pub(crate) ranked: Option<Better>,
     /// Holds intervals: two columns in CSV.
     pub(crate) is_pair: bool,
 }
@@ -209,7 +245,7 @@ impl Column {
             name: name.to_owned(),
             left: false,
             width: Width::Kept,
-            ranked: false,
+            ranked: None,
             is_pair: false,
         }
     }
@@ -229,9 +265,9 @@ impl Column {
         }
     }
 
-    pub(crate) fn ranked(name: &str) -> Column {
+    pub(crate) fn ranked(name: &str, better: Better) -> Column {
         Column {
-            ranked: true,
+            ranked: Some(better),
             ..Column::number(name)
         }
     }
@@ -259,10 +295,11 @@ impl Table {
     /// Rows with an unfinished value (a note or a text in a ranked column) and columns with a single value are not
     /// ranked: a mark beside an unfinished score would claim more than is known.
     pub(crate) fn rank(&mut self) {
-        let ranked: Vec<bool> = self.columns.iter().map(|column| column.ranked).collect();
+        let ranked: Vec<Option<Better>> = self.columns.iter().map(|column| column.ranked).collect();
         let is_finished = |row: &&mut Vec<Value>| {
             row.iter().zip(&ranked).all(|(value, ranked)| {
-                !ranked || !matches!(value, Value::Text(_) | Value::Number { note: Some(_), .. })
+                ranked.is_none()
+                    || !matches!(value, Value::Text(_) | Value::Number { note: Some(_), .. })
             })
         };
         for block in self
@@ -272,8 +309,10 @@ impl Table {
         {
             let mut rows: Vec<&mut Vec<Value>> =
                 block.rows.iter_mut().filter(is_finished).collect();
-            for (index, _) in ranked.iter().enumerate().filter(|(_, ranked)| **ranked) {
-                rank_column(&mut rows, index);
+            for (index, better) in ranked.iter().enumerate() {
+                if let Some(better) = better {
+                    rank_column(&mut rows, index, *better);
+                }
             }
         }
     }
@@ -310,9 +349,9 @@ impl Table {
     }
 }
 
-fn rank_column(rows: &mut [&mut Vec<Value>], index: usize) {
+fn rank_column(rows: &mut [&mut Vec<Value>], index: usize, better: Better) {
     let ranked = |value: &Value| match value {
-        Value::Number { value, .. } => Some(*value),
+        Value::Number { value, .. } => Some(better.oriented(*value)),
         _ => None,
     };
     let mut values: Vec<f64> = rows
@@ -329,9 +368,10 @@ fn rank_column(rows: &mut [&mut Vec<Value>], index: usize) {
     }
     for row in rows {
         if let Some(Value::Number { value, mark, .. }) = row.get_mut(index) {
-            if *value == values[0] {
+            let value = better.oriented(*value);
+            if value == values[0] {
                 *mark = Mark::Best;
-            } else if *value == values[1] {
+            } else if value == values[1] {
                 *mark = Mark::Second;
             }
         }

@@ -1,8 +1,9 @@
 //! The same scorer under other allocators at equal budgets: what is lost when sensitivity is replaced.
 
 use crate::group::Group;
+use crate::metric::{KL_NOTE, Metric, capitalised};
 use crate::options::ReportOptions;
-use crate::pairing::{Difference, SMALLEST_NOTE, rows_difference};
+use crate::pairing::{Difference, ESTABLISHED, SMALLEST_NOTE, rows_difference};
 use crate::stats::holm;
 use crate::tables::{Block, Column, Table, Value};
 
@@ -10,7 +11,7 @@ use crate::tables::{Block, Column, Table, Value};
 const REFERENCE: &str = "ripplekv";
 const REFERENCE_ALLOCATOR: &str = "ripple";
 
-pub(super) fn build(group: &Group, options: &ReportOptions) -> Option<Table> {
+pub(super) fn build(group: &Group, metric: Metric, options: &ReportOptions) -> Option<Table> {
     let reference = reference(group)?;
     let scorer = parameter(group, &reference, "scorer")?;
     let others: Vec<(&str, String)> = group
@@ -25,33 +26,55 @@ pub(super) fn build(group: &Group, options: &ReportOptions) -> Option<Table> {
         .iter()
         .map(|budget| Block {
             name: budget.text.clone(),
-            rows: rows(group, &reference, &others, &budget.text, options),
+            rows: AtBudget {
+                group,
+                metric,
+                reference: &reference,
+                budget: &budget.text,
+            }
+            .rows(&others, options),
         })
         .filter(|block| !block.rows.is_empty())
         .collect();
     if blocks.is_empty() {
         return None;
     }
+    let direction = match metric {
+        Metric::Score => format!("negative: {reference} is better"),
+        Metric::AnswerKl => format!("positive: {reference} is nearer to the full cache"),
+    };
+    let mut notes = vec![
+        format!(
+            "{} ({}) with its interval, and minus that of {reference} ({direction}), scorer {scorer} in all rows, paired by sample, every task weighing the same. Intervals: bootstrap inside each task. p: sign-flip test, Holm's correction over the rows of one budget.",
+            capitalised(&group.average_title(metric)),
+            metric.scale()
+        ),
+        SMALLEST_NOTE.to_owned(),
+    ];
+    if metric == Metric::AnswerKl {
+        notes.push(KL_NOTE.to_owned());
+    }
     Some(Table {
-        title: format!("Other allocators than {reference}'s: {}", group.title()),
+        title: format!(
+            "Other allocators than {reference}'s by {}: {}",
+            metric.name(),
+            group.title()
+        ),
         columns: vec![
             Column::label("budget"),
             Column::label("method"),
             Column::label("allocator"),
-            Column::number(&format!("minus {reference}")),
+            Column::number(metric.name()),
             Column::interval("95% interval"),
+            Column::number(&format!("minus {reference}")),
+            Column::interval("95% interval of difference"),
             Column::number("smallest n could show"),
             Column::number("p (Holm)"),
             Column::number("n"),
             Column::label("in words"),
         ],
         blocks,
-        notes: vec![
-            format!(
-                "Average score in points minus that of {reference}, scorer {scorer} in all rows, paired by sample, every task weighing the same. Negative: {reference} is better. Interval: paired bootstrap inside each task. p: sign-flip test, Holm's correction over the rows of one budget."
-            ),
-            SMALLEST_NOTE.to_owned(),
-        ],
+        notes,
     })
 }
 
@@ -86,36 +109,87 @@ fn parameter(group: &Group, label: &str, key: &str) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-fn rows(
-    group: &Group,
-    reference: &str,
-    others: &[(&str, String)],
-    budget: &str,
-    options: &ReportOptions,
-) -> Vec<Vec<Value>> {
-    let found: Vec<(&str, &String, Difference)> = others
-        .iter()
-        .filter_map(|(label, allocator)| {
-            let difference = rows_difference(group, label, reference, budget, options)?;
-            Some((*label, allocator, difference))
-        })
-        .collect();
-    let p_values: Vec<f64> = found.iter().map(|row| row.2.p_value).collect();
-    found
-        .iter()
-        .zip(holm(&p_values))
-        .map(|((label, allocator, difference), p_value)| {
-            vec![
-                Value::text(budget),
-                Value::text(*label),
-                Value::text((*allocator).clone()),
-                Value::signed(difference.mean, 2),
-                Value::interval(difference.interval, 2, true),
-                Value::number(difference.smallest_detectable, 2),
-                Value::number(Some(p_value), 4),
-                Value::count(difference.pairs),
-                Value::text(difference.in_words(p_value)),
-            ]
-        })
-        .collect()
+/// One budget of the table.
+struct AtBudget<'a> {
+    group: &'a Group,
+    metric: Metric,
+    reference: &'a str,
+    budget: &'a str,
+}
+
+impl AtBudget<'_> {
+    /// The reference, then every other; nothing where no pair was found.
+    fn rows(&self, others: &[(&str, String)], options: &ReportOptions) -> Vec<Vec<Value>> {
+        let found: Vec<(&str, &str, Difference)> = others
+            .iter()
+            .filter_map(|(label, allocator)| {
+                let labels = (*label, self.reference);
+                let difference =
+                    rows_difference(self.group, self.metric, labels, self.budget, options)?;
+                Some((*label, allocator.as_str(), difference))
+            })
+            .collect();
+        if found.is_empty() {
+            return Vec::new();
+        }
+        let p_values: Vec<f64> = found.iter().map(|row| row.2.p_value).collect();
+        let mut rows = vec![self.row(self.reference, REFERENCE_ALLOCATOR, None)];
+        rows.extend(found.iter().zip(holm(&p_values)).map(
+            |((label, allocator, difference), p_value)| {
+                self.row(label, allocator, Some((difference, p_value)))
+            },
+        ));
+        rows
+    }
+
+    fn row(
+        &self,
+        label: &str,
+        allocator: &str,
+        compared: Option<(&Difference, f64)>,
+    ) -> Vec<Value> {
+        let decimals = self.group.decimals(self.metric, Some(self.budget));
+        let average = self.group.average(self.metric, label, Some(self.budget));
+        let mut values = vec![
+            Value::text(self.budget),
+            Value::text(label),
+            Value::text(allocator),
+            Value::number(average.map(|average| average.value), decimals),
+            Value::interval(
+                average.and_then(|average| average.interval),
+                decimals,
+                false,
+            ),
+        ];
+        let Some((difference, p_value)) = compared else {
+            values.extend(std::iter::repeat_n(Value::Empty, 5));
+            values.push(Value::text("the reference"));
+            return values;
+        };
+        values.extend([
+            Value::signed(difference.mean, decimals),
+            Value::interval(difference.interval, decimals, true),
+            Value::number(difference.smallest_detectable, decimals),
+            Value::number(Some(p_value), 4),
+            Value::count(difference.pairs),
+            Value::text(self.in_words(allocator, difference, p_value)),
+        ]);
+        values
+    }
+
+    /// Of an established KL, whether the other allocator hurts.
+    fn in_words(&self, allocator: &str, difference: &Difference, p_value: f64) -> String {
+        let words = difference.in_words(p_value);
+        if self.metric == Metric::Score || words != ESTABLISHED {
+            return words.to_owned();
+        }
+        let decimals = self.group.decimals(self.metric, Some(self.budget));
+        let size = difference.size(decimals).unwrap_or_default();
+        let (verb, verdict) = if difference.mean > 0.0 {
+            ("raises", "hurts")
+        } else {
+            ("lowers", "does not hurt")
+        };
+        format!("using {allocator} instead of sensitivity {verb} KL by {size}: {verdict}")
+    }
 }

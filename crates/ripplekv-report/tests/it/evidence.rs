@@ -10,7 +10,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::evidence_folder::{Layers, content_hash};
-use crate::results_folder::Folder;
+use crate::results_folder::{Folder, MethodRow};
 
 fn options() -> ReportOptions {
     ReportOptions {
@@ -291,23 +291,37 @@ fn a_cell_with_records_of_two_profiles_is_left_out() {
     );
 }
 
+const METHODS_OF_ABLATIONS: &[MethodRow] = &[
+    ("full", "full", 0.0),
+    ("snapkv", "snapkv", 0.12),
+    ("ripplekv", "ripplekv", 0.08),
+    ("ripplekv(r=2,gamma=2)", "ripplekv", 0.1),
+    ("ripplekv(r=2,gamma=4)", "ripplekv", 0.09),
+    ("ripplekv(r=16,gamma=2)", "ripplekv", 0.3),
+    ("ripplekv(allocator=local-response)", "ripplekv", 0.4),
+];
+
 /// A sweep of r and gamma and other allocators beside plain ripplekv, with kept counts that follow a peak.
 fn ablations(results: &Path) -> Folder {
     let folder = Folder {
-        methods: vec![
-            ("full", "full", 0.0),
-            ("snapkv", "snapkv", 0.12),
-            ("ripplekv", "ripplekv", 0.08),
-            ("ripplekv(r=2,gamma=2)", "ripplekv", 0.1),
-            ("ripplekv(r=2,gamma=4)", "ripplekv", 0.09),
-            ("ripplekv(r=16,gamma=2)", "ripplekv", 0.3),
-            ("ripplekv(allocator=local-response)", "ripplekv", 0.4),
-        ],
+        methods: METHODS_OF_ABLATIONS.to_vec(),
         budgets: vec!["10%", "20%"],
         samples: 12,
         ..Folder::quickstart()
     };
     folder.write_with(results, |cell, records| {
+        let loss = METHODS_OF_ABLATIONS
+            .iter()
+            .find(|row| row.0 == cell.method.label)
+            .map_or(0.0, |row| row.2);
+        for (index, record) in records.iter_mut().enumerate() {
+            let share = if cell.budget.as_deref() == Some("10%") {
+                1.0
+            } else {
+                0.3
+            };
+            record.answer_kl = Some(share * loss * (0.2 + 0.03 * (index % 5) as f64));
+        }
         if cell.method.name == "ripplekv" {
             for record in records {
                 let layers = record.kept_per_layer.len() as f64;
@@ -349,18 +363,27 @@ fn sweeps_and_other_allocators_become_ablations() {
     let folder = ablations(results.path());
     let temporary = TempDir::new().unwrap();
     let out = shown("ablations", &temporary);
-    write_report(&[results.path().to_owned()], &out, &folder.options()).unwrap();
+    let summary = write_report(&[results.path().to_owned()], &out, &folder.options()).unwrap();
+    assert!(
+        summary
+            .terminal
+            .contains("KL at 10% (n = 72): ripplekv has the lowest, "),
+        "{}",
+        summary.terminal
+    );
     let place = out.join("smollm2-135m-instruct-q4-aware");
     let grid = fs::read_to_string(place.join("ablation.csv")).unwrap();
     let lines: Vec<&str> = grid.lines().collect();
-    assert_eq!(lines[0], "budget,method,r,gamma 2,gamma 4,notes");
-    // r = 2, 4, 16 at two budgets; r = 16 was not run with gamma 4.
-    assert_eq!(lines.len(), 7);
+    assert_eq!(lines[0], "budget,method,value,r,gamma 2,gamma 4,notes");
+    // r = 2, 4, 16 at two budgets, scores and differences; r = 16 was not run with gamma 4.
+    assert_eq!(lines.len(), 1 + 2 * 2 * 3);
     assert!(
-        lines[1].starts_with("10%,ripplekv,2,") && lines[3].starts_with("10%,ripplekv,16,"),
+        lines[1].starts_with("10%,ripplekv,score,2,")
+            && lines[3].starts_with("10%,ripplekv,score,16,")
+            && lines[6].starts_with("10%,ripplekv,minus snapkv,16,"),
         "{grid}"
     );
-    assert!(lines[3].split(',').nth(4).unwrap().is_empty(), "{grid}");
+    assert!(lines[3].split(',').nth(5).unwrap().is_empty(), "{grid}");
     let notes = fs::read_to_string(place.join("ablation.md")).unwrap();
     assert!(
         notes.contains("Widest difference of ripplekv at 10%"),
@@ -382,7 +405,24 @@ fn sweeps_and_other_allocators_become_ablations() {
         !signals.contains("r=2"),
         "other settings of the same allocator are no signal ablation: {signals}"
     );
-    for figure in ["layer-budgets-10pct", "ablation-heatmap-20pct"] {
+    let signals = fs::read_to_string(place.join("signal-ablation-kl.csv")).unwrap();
+    assert!(
+        signals.contains("using local-response instead of sensitivity raises KL by "),
+        "{signals}"
+    );
+    for frame in ["cells.csv", "samples.csv"] {
+        let text = fs::read_to_string(out.join(frame)).unwrap();
+        let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+        let place = header.iter().position(|name| *name == "answer_kl").unwrap();
+        // `full` comes first: KL 0 on every sample.
+        let first: Vec<&str> = text.lines().nth(1).unwrap().split(',').collect();
+        assert_eq!(first[place], "0", "{frame}");
+    }
+    for figure in [
+        "layer-budgets-10pct",
+        "ablation-heatmap-20pct",
+        "ablation-heatmap-kl-20pct",
+    ] {
         assert!(place.join(format!("{figure}.png")).is_file(), "{figure}");
     }
     let kept = fs::read_to_string(place.join("layer-budgets-10pct.csv")).unwrap();
