@@ -13,8 +13,8 @@ pub(crate) const UNIFORM: &str = "uniform";
 /// The allocation by damage of the other half of the samples.
 pub(crate) const ORACLE: &str = "oracle";
 
-/// Start of the names of random allocations, which are shown as one.
-const RANDOM: &str = "random-";
+/// Signals with several draws (`random-0`, `random-1`, ...), which are shown as their mean.
+const DRAWN: [&str; 2] = ["random", "permuted"];
 
 /// Joint damage at one budget.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +37,8 @@ pub(crate) struct AllocationRow {
     pub(crate) name: String,
     /// Mean joint KL in nats.
     pub(crate) joint: Estimate,
+    /// Mean share of the kept entries that lie in other layers than under uniform.
+    pub(crate) moved: Option<f64>,
     /// Joint KL minus that of uniform; `None` for uniform itself.
     pub(crate) from_uniform: Option<Estimate>,
     pub(crate) regret: Regret,
@@ -69,7 +71,7 @@ fn block(damage: &StoredDamage, budget: &str, bootstrap: &Bootstrap) -> Option<A
         .iter()
         .filter_map(|sample| sample.budgets.get(budget))
         .filter(|allocations| !allocations.is_empty())
-        .map(with_random_as_one)
+        .map(with_draws_as_one)
         .collect();
     let names = names(&measured);
     let complete: Vec<&BTreeMap<String, f64>> = measured
@@ -105,7 +107,14 @@ fn block(damage: &StoredDamage, budget: &str, bootstrap: &Bootstrap) -> Option<A
                     .map_or(Regret::Unknown("undefined"), Regret::Known),
                 (reason, _, _) => Regret::Unknown(reason.unwrap_or("undefined")),
             };
+            let moved: Vec<f64> = damage
+                .joint
+                .iter()
+                .filter_map(|sample| sample.moved.get(budget))
+                .filter_map(|moved| with_draws_as_one(moved).get(name).copied())
+                .collect();
             Some(AllocationRow {
+                moved: (!moved.is_empty()).then(|| moved.iter().sum::<f64>() / moved.len() as f64),
                 joint: over.mean(&values)?,
                 from_uniform: uniform
                     .as_ref()
@@ -129,25 +138,31 @@ fn block(damage: &StoredDamage, budget: &str, bootstrap: &Bootstrap) -> Option<A
     })
 }
 
-/// The mean over random draws in place of the draws.
-fn with_random_as_one(allocations: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
-    let (draws, mut others): (BTreeMap<&String, f64>, BTreeMap<String, f64>) = (
-        allocations
-            .iter()
-            .filter(|(name, _)| name.starts_with(RANDOM))
-            .map(|(name, value)| (name, *value))
-            .collect(),
-        allocations
-            .iter()
-            .filter(|(name, _)| !name.starts_with(RANDOM))
-            .map(|(name, value)| (name.clone(), *value))
-            .collect(),
-    );
-    if !draws.is_empty() {
-        let mean = draws.values().sum::<f64>() / draws.len() as f64;
-        others.insert(format!("random (mean of {} draws)", draws.len()), mean);
+/// The signal whose numbered draw this is.
+fn drawn(name: &str) -> Option<&'static str> {
+    DRAWN.into_iter().find(|signal| {
+        name.strip_prefix(signal)
+            .is_some_and(|rest| rest.starts_with('-'))
+    })
+}
+
+/// The mean over the draws of a signal in place of the draws.
+fn with_draws_as_one(allocations: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    let mut draws: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut all = BTreeMap::new();
+    for (name, value) in allocations {
+        match drawn(name) {
+            Some(signal) => draws.entry(signal).or_default().push(*value),
+            None => {
+                all.insert(name.clone(), *value);
+            }
+        }
     }
-    others
+    for (signal, values) in draws {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        all.insert(format!("{signal} (mean of {} draws)", values.len()), mean);
+    }
+    all
 }
 
 /// Every allocation: uniform, oracle, then the signals in table order, then others by name.
@@ -165,7 +180,8 @@ fn names(measured: &[BTreeMap<String, f64>]) -> Vec<String> {
             2 + SIGNALS
                 .iter()
                 .position(|info| {
-                    other == info.name || (info.name == "random" && other.starts_with(info.name))
+                    other == info.name
+                        || (DRAWN.contains(&info.name) && other.starts_with(info.name))
                 })
                 .unwrap_or(SIGNALS.len())
         }
@@ -184,7 +200,7 @@ fn no_regret(
         None if oracle.is_none() => Some("the oracle was not measured"),
         Some(room) if room.is_above_zero() => None,
         Some(room) if room.is_below_zero() => Some("the oracle is worse than uniform"),
-        Some(Estimate { interval: None, .. }) => Some("fewer than two samples, so no interval"),
+        Some(Estimate { interval: None, .. }) => Some("too few samples for an interval"),
         _ => Some("the oracle is not distinguishable from uniform"),
     }
 }

@@ -28,8 +28,6 @@ pub(crate) struct CorrelationBlock {
     pub(crate) damage_samples: usize,
     /// Split-half reliability of the damage, corrected to all samples.
     pub(crate) damage_reliability: Option<f64>,
-    /// Smallest p that circular shifts can give after Holm's correction here.
-    pub(crate) least_p: f64,
     pub(crate) rows: Vec<CorrelationRow>,
 }
 
@@ -71,9 +69,9 @@ pub(crate) enum Outcome {
     /// Damage on one half of the samples against the other half.
     Oracle {
         half: f64,
-        /// Spearman-Brown: what all samples would give.
+        /// The most that a signal without noise could reach on all samples: the root of the reliability that
+        /// Spearman-Brown gives.
         rho: Estimate,
-        sensitivity_above: Option<Estimate>,
     },
 }
 
@@ -195,7 +193,6 @@ fn block(
         profile_samples: signals.profile_samples,
         damage_samples: damage.rows.len(),
         damage_reliability,
-        least_p: (tested.len().max(1) as f64 / mean.len().max(1) as f64).min(1.0),
         rows,
     }
 }
@@ -241,7 +238,8 @@ fn resampled(damage: &Matrix, signals: &Signals<'_>, bootstrap: &Bootstrap) -> R
                     Values::Samples(matrix) => spearman(&matrix.means(profile), &mean).ok(),
                     Values::Place(place) => spearman(place, &mean).ok(),
                     Values::Random(_) => None,
-                    Values::Oracle => between_halves(damage, chosen).map(spearman_brown),
+                    Values::Oracle => between_halves(damage, chosen)
+                        .map(|half| spearman_brown(half).max(0.0).sqrt()),
                 })
                 .collect();
             let base = sensitivity.and_then(|place| values[place]);
@@ -300,11 +298,7 @@ fn between_halves(damage: &Matrix, chosen: &[usize]) -> Option<f64> {
 fn oracle(damage: &Matrix, resampled: &Resampled, place: usize) -> Outcome {
     let all: Vec<usize> = (0..damage.rows.len()).collect();
     match (between_halves(damage, &all), resampled.rho[place]) {
-        (Some(half), Some(rho)) => Outcome::Oracle {
-            half,
-            rho,
-            sensitivity_above: resampled.above[place],
-        },
+        (Some(half), Some(rho)) => Outcome::Oracle { half, rho },
         _ if damage.rows.len() < 2 => Outcome::Undefined("one sample has no halves".to_owned()),
         _ => Outcome::Undefined("a half has the same damage on every layer".to_owned()),
     }

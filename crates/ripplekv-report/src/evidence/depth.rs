@@ -4,7 +4,7 @@
 use ripplekv_metrics::statistics::{Bootstrap, spearman};
 
 use super::measure::Matrix;
-use super::{Estimate, ends};
+use super::{Estimate, LEAST_SAMPLES, ends};
 
 /// Damage over depth at one budget.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +76,7 @@ fn steps(damage: &Matrix, bootstrap: &Bootstrap) -> Option<(Step, Step)> {
             .collect()
     };
     let (search, test) = (half(0), half(1));
-    if test.len() < 2 {
+    if test.len() < LEAST_SAMPLES {
         return None;
     }
     let found = damage.means(&search);
@@ -139,12 +139,12 @@ mod tests {
 
     #[test]
     fn a_peak_in_the_middle_is_not_monotone_and_a_slope_is() {
-        let peaked = row("10%", &matrix(&[1.0, 2.0, 5.0, 3.0, 1.0], 8), &bootstrap()).unwrap();
+        let peaked = row("10%", &matrix(&[1.0, 2.0, 5.0, 3.0, 1.0], 12), &bootstrap()).unwrap();
         assert!(peaked.is_not_monotone());
         assert_eq!((peaked.sign_changes, peaked.differences), (1, 4));
         let (rise, fall) = peaked.steps.unwrap();
         assert_eq!((rise.from, rise.to, fall.from, fall.to), (0, 2, 2, 4));
-        let falling = row("10%", &matrix(&[5.0, 4.0, 2.0, 1.0], 8), &bootstrap()).unwrap();
+        let falling = row("10%", &matrix(&[5.0, 4.0, 2.0, 1.0], 12), &bootstrap()).unwrap();
         assert!(!falling.is_not_monotone());
         assert_eq!(
             (falling.sign_changes, falling.rho.unwrap().value),

@@ -39,7 +39,7 @@ const RESAMPLES: usize = 2_000;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Estimate {
     pub(crate) value: f64,
-    /// `None` where too few samples were resampled.
+    /// `None` below [`LEAST_SAMPLES`].
     pub(crate) interval: Option<Interval>,
 }
 
@@ -167,13 +167,18 @@ fn budgets(damage: &StoredDamage) -> Vec<String> {
     budgets.into_iter().map(|budget| budget.text).collect()
 }
 
-/// The interval as reports show it; none of a single sample, whose resamples are all alike.
+/// Samples without which there is no interval and no verdict: percentiles of fewer hold far less often than they say.
+pub(crate) const LEAST_SAMPLES: usize = 6;
+
+/// The interval as reports show it; none of fewer than [`LEAST_SAMPLES`].
 fn ends(
     interval: Option<ripplekv_metrics::statistics::Interval>,
     samples: usize,
 ) -> Option<Interval> {
-    interval.filter(|_| samples > 1).map(|interval| Interval {
-        low: interval.low,
-        high: interval.high,
-    })
+    interval
+        .filter(|_| samples >= LEAST_SAMPLES)
+        .map(|interval| Interval {
+            low: interval.low,
+            high: interval.high,
+        })
 }

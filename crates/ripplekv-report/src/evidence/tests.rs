@@ -177,11 +177,11 @@ fn correlations_are_those_worked_out_by_hand() {
         panic!("{single:?}");
     };
     assert_eq!((*half, rho.value), (1.0, 1.0));
-    let constant = verdict(single.row("local-response").unwrap(), single);
+    let constant = verdict(single.row("local-response").unwrap());
     assert_eq!(constant, "undefined: the signal is the same on every layer");
     let drops = &blocks[1];
     assert_eq!(drops.measure, Measure::ScoreDrop);
-    let words = verdict(drops.row("sensitivity").unwrap(), drops);
+    let words = verdict(drops.row("sensitivity").unwrap());
     assert_eq!(words, "undefined: the task score drop is 0 on every layer");
 }
 
@@ -310,7 +310,7 @@ fn no_regret_where_the_oracle_is_not_apart_from_uniform() {
     );
     assert_eq!(
         blocks[0].rows[0].regret,
-        Regret::Unknown("fewer than two samples, so no interval")
+        Regret::Unknown("too few samples for an interval")
     );
 }
 
@@ -371,7 +371,6 @@ fn words_follow_the_interval() {
         profile_samples: 16,
         damage_samples: 40,
         damage_reliability: Some(0.9),
-        least_p: 7.0 / 30.0,
         rows: Vec::new(),
     };
     let row = |rho: (f64, f64, f64), above: Option<(f64, f64, f64)>, p_holm: f64| {
@@ -397,10 +396,15 @@ fn words_follow_the_interval() {
             },
         }
     };
-    let said = |known: &correlation::CorrelationRow| verdict(known, &block);
+    let said = |known: &correlation::CorrelationRow| verdict(known);
     assert_eq!(
-        said(&row((0.71, 0.55, 0.82), None, 0.24)),
-        "established (by the interval; p (Holm) cannot fall below 0.23 with so few layers)"
+        said(&row((0.71, 0.55, 0.82), None, 0.033)),
+        "established (interval over samples, circular-shift p 0.033)"
+    );
+    // a random signal's order is as stable over samples: the shift decides
+    assert_eq!(
+        said(&row((0.3, 0.1, 0.5), None, 0.2)),
+        "not established: stable over samples, but shifted over depth it does as well (p 0.200)"
     );
     assert_eq!(
         said(&row((0.2, -0.1, 0.5), None, 0.24)),
@@ -408,7 +412,7 @@ fn words_follow_the_interval() {
     );
     assert_eq!(
         said(&row((0.3, 0.1, 0.5), Some((0.42, 0.2, 0.61)), 1.0)),
-        "sensitivity above by 0.42 (0.20 to 0.61): established"
+        "sensitivity above by 0.42 (0.20 to 0.61): established over samples"
     );
     assert_eq!(
         said(&row((0.3, 0.1, 0.5), Some((0.05, -0.2, 0.3)), 1.0)),
@@ -416,28 +420,17 @@ fn words_follow_the_interval() {
     );
     assert_eq!(
         said(&row((0.9, 0.8, 1.0), Some((-0.3, -0.5, -0.1)), 1.0)),
-        "sensitivity below by 0.30 (0.10 to 0.50): established"
-    );
-    // With enough layers p takes part.
-    let many = correlation::CorrelationBlock {
-        layers: 200,
-        least_p: 7.0 / 200.0,
-        ..block.clone()
-    };
-    let apart = row((0.3, 0.1, 0.5), None, 0.2);
-    assert_eq!(
-        verdict(&apart, &many),
-        "not established: the interval leaves out 0 but the circular-shift p (Holm) is above 0.05"
+        "sensitivity below by 0.30 (0.10 to 0.50); not established, as resampling leans against it"
     );
     let held = correlation::CorrelationBlock {
         rows: vec![
-            row((0.71, 0.55, 0.82), None, 0.24),
+            row((0.71, 0.55, 0.82), None, 0.033),
             row((0.3, 0.1, 0.5), Some((0.42, 0.2, 0.61)), 1.0),
         ],
         ..block
     };
     assert_eq!(
         super::words::headline(&held),
-        "sensitivity ranks KL, layer compressed alone at 10% with rho 0.71 (95% 0.55 to 0.82; 16 x 40 samples, 30 layers): established (by the interval; p (Holm) cannot fall below 0.23 with so few layers); against layer-index: sensitivity above by 0.42 (0.20 to 0.61): established"
+        "sensitivity ranks KL, layer compressed alone at 10% with rho 0.71 (95% 0.55 to 0.82; 16 x 40 samples, 30 layers): established (interval over samples, circular-shift p 0.033); against layer-index: sensitivity above by 0.42 (0.20 to 0.61): established over samples"
     );
 }

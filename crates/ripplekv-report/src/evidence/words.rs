@@ -8,7 +8,7 @@ use super::prediction::{HOPELESS_ABOVE, Prediction};
 use super::{Estimate, Evidence};
 use crate::stats::Interval;
 
-/// Greatest p of an established correlation, where p can be that small.
+/// Greatest circular-shift p of an established correlation; not corrected over signals, as 30 layers allow no smaller one.
 const SIGNIFICANCE: f64 = 0.05;
 
 /// Signals that the headline compares sensitivity with.
@@ -35,7 +35,7 @@ pub(super) fn headline(block: &CorrelationBlock) -> String {
         return format!("{start}: no sensitivity");
     };
     let Outcome::Ranked { rho, .. } = &row.outcome else {
-        return format!("{start}: {}", verdict(row, block));
+        return format!("{start}: {}", verdict(row));
     };
     let samples = format!(
         "{} x {} samples, {} layers",
@@ -46,7 +46,7 @@ pub(super) fn headline(block: &CorrelationBlock) -> String {
         rho.value,
         rho.interval
             .map_or(String::new(), |ends| format!("95% {}; ", range(ends, 2))),
-        verdict(row, block)
+        verdict(row)
     )];
     for name in HEADLINE_AGAINST {
         if let Some(row) = block.row(name)
@@ -62,34 +62,27 @@ pub(super) fn headline(block: &CorrelationBlock) -> String {
 }
 
 /// What a row of the correlation table establishes.
-pub(crate) fn verdict(row: &CorrelationRow, block: &CorrelationBlock) -> String {
+pub(crate) fn verdict(row: &CorrelationRow) -> String {
     match &row.outcome {
         Outcome::Undefined(reason) => reason.clone(),
         Outcome::Random {
             below_sensitivity, ..
         } => format!("sensitivity is above {below_sensitivity} of 100 draws"),
-        Outcome::Oracle {
-            half,
-            sensitivity_above,
-            ..
-        } => {
-            let mut text = format!("halves agree with rho {half:.2}; corrected to all samples");
-            if let Some(above) = sensitivity_above {
-                text.push_str(&format!("; {}", above_in_words(above)));
-            }
-            text
-        }
+        Outcome::Oracle { half, rho } => format!(
+            "halves agree with rho {half:.2}, so a signal without noise could reach {:.2} on all samples",
+            rho.value
+        ),
         Outcome::Ranked {
             sensitivity_above: Some(above),
             ..
         } => above_in_words(above),
         Outcome::Ranked {
             rho,
-            p_holm,
+            p,
             undefined_share,
             ..
         } => {
-            let mut text = ranks_in_words(rho, *p_holm, block.least_p);
+            let mut text = ranks_in_words(rho, *p);
             if *undefined_share > 0.05 {
                 text.push_str(&format!(
                     "; undefined on {:.0}% of the resamples",
@@ -101,42 +94,35 @@ pub(crate) fn verdict(row: &CorrelationRow, block: &CorrelationBlock) -> String 
     }
 }
 
-/// Whether one rho is established. Where circular shifts cannot reach 0.05 after Holm's correction, the interval decides alone.
-fn ranks_in_words(rho: &Estimate, p_holm: Option<f64>, least_p: f64) -> String {
-    let p_decides = least_p <= SIGNIFICANCE;
-    let p_holds = p_holm.is_none_or(|p| p <= SIGNIFICANCE);
-    match rho.interval {
-        None => "not established: fewer than two samples on a side, so no interval".to_owned(),
-        Some(_) if !rho.is_above_zero() && !rho.is_below_zero() => {
-            "not established: the interval holds 0".to_owned()
-        }
-        Some(_) if p_decides && !p_holds => {
-            "not established: the interval leaves out 0 but the circular-shift p (Holm) is above 0.05".to_owned()
-        }
-        Some(_) => {
-            let by = if p_decides {
-                "by the interval and the circular-shift p".to_owned()
-            } else {
-                format!("by the interval; p (Holm) cannot fall below {least_p:.2} with so few layers")
-            };
-            if rho.is_above_zero() {
-                format!("established ({by})")
-            } else {
-                format!("established the wrong way round ({by})")
-            }
-        }
+/// Whether one rho is established: its interval over samples leaves out 0, and the signal shifted over depth seldom does as
+/// well. The interval alone would only say that the order of these layers is stable, which holds for many random signals.
+fn ranks_in_words(rho: &Estimate, p: Option<f64>) -> String {
+    let shift = p.map_or_else(|| "undefined".to_owned(), |p| format!("{p:.3}"));
+    if rho.interval.is_none() {
+        "not established: too few samples for an interval".to_owned()
+    } else if !rho.is_above_zero() && !rho.is_below_zero() {
+        "not established: the interval holds 0".to_owned()
+    } else if p.is_none_or(|p| p > SIGNIFICANCE) {
+        format!(
+            "not established: stable over samples, but shifted over depth it does as well (p {shift})"
+        )
+    } else if rho.is_above_zero() {
+        format!("established (interval over samples, circular-shift p {shift})")
+    } else {
+        format!("established the wrong way round (interval over samples, circular-shift p {shift})")
     }
 }
 
 fn above_in_words(above: &Estimate) -> String {
     let Some(ends) = above.interval else {
-        return "not established: fewer than two samples on a side, so no interval".to_owned();
+        return "not established: too few samples for an interval".to_owned();
     };
     let size = format!("{:.2} ({})", above.value.abs(), range_of_size(above, ends));
     if above.is_above_zero() {
-        format!("sensitivity above by {size}: established")
+        format!("sensitivity above by {size}: established over samples")
     } else if above.is_below_zero() {
-        format!("sensitivity below by {size}: established")
+        // the resampling doubles the noise of the measured signal and not that of a formula
+        format!("sensitivity below by {size}; not established, as resampling leans against it")
     } else {
         "not established: the interval of the difference holds 0".to_owned()
     }
@@ -210,12 +196,15 @@ fn allocation_sentence(block: &AllocationBlock) -> String {
     if parts.is_empty() {
         parts.push("neither sensitivity nor the oracle was measured".to_owned());
     }
-    format!("{start}: {}", parts.join("; "))
+    format!(
+        "{start}: {} (intervals over samples, given this profile and the oracle of these halves)",
+        parts.join("; ")
+    )
 }
 
 fn change_in_words(change: &Estimate) -> String {
     let Some(ends) = change.interval else {
-        return "not established: fewer than two samples, so no interval".to_owned();
+        return "not established: too few samples for an interval".to_owned();
     };
     let decimals = decimals(&[ends.low, ends.high]);
     // Of a fall the size is said, ends in the order of reading.

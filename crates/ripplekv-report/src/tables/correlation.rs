@@ -41,9 +41,9 @@ pub(super) fn build(evidence: &Evidence) -> Option<Table> {
         blocks,
         notes: vec![
             "rho: Spearman with mid-ranks over layers. Interval: two-level bootstrap over profile samples and damage samples; resampling adds noise of its own, so intervals lean towards 0. Differences come from the same resamples. Both say how sure the ranking of these layers is, not how another model's layers would rank.".to_owned(),
-            "p (shift): share of circular shifts over depth with as large a rho; it cannot fall below one over the number of layers. p (Holm): corrected over the signals of a block. A rho counts as established when its interval leaves out 0 and, where it can be that small, p (Holm) is at most 0.05; a difference when its interval leaves out 0.".to_owned(),
+            "p (shift): share of circular shifts over depth with as large a rho; it cannot fall below one over the number of layers. p (Holm): corrected over the signals of a block. A rho counts as established when its interval leaves out 0 and p (shift) is at most 0.05 (with some 30 layers p (Holm) cannot be that small, so of the signals beside sensitivity it is a hint); a difference in favour of sensitivity when its interval leaves out 0.".to_owned(),
             "Reliability: two random halves of the samples against each other, corrected to all samples (Spearman-Brown); formulas of the layer's place have 1. Disattenuated: rho over the root of both reliabilities; it may pass 1.".to_owned(),
-            "random: mean and 2.5th to 97.5th percentile of 100 random profiles. oracle: damage of one half of the samples against the other half, corrected to all samples. KL undone by restoring the layer: joint KL of the uniform allocation less the KL that remains when this layer alone is whole.".to_owned(),
+            "random: mean and 2.5th to 97.5th percentile of 100 random profiles. oracle: the ceiling, what a signal without noise could reach on this damage (root of its reliability, from one half of the samples against the other). KL undone by restoring the layer: joint KL of the uniform allocation less the KL that remains when this layer alone is whole.".to_owned(),
         ],
     })
 }
@@ -94,15 +94,9 @@ fn row(row: &CorrelationRow, block: &CorrelationBlock) -> Vec<Value> {
             values.push(Value::number(block.damage_reliability, 2));
             values.push(Value::Empty);
         }
-        Outcome::Oracle {
-            rho,
-            sensitivity_above,
-            ..
-        } => {
+        Outcome::Oracle { rho, .. } => {
             values.extend(Value::estimate(Some(*rho), 2, false));
-            values.extend(empty(3));
-            values.extend(Value::estimate(*sensitivity_above, 2, true));
-            values.push(Value::Empty);
+            values.extend(empty(6));
             values.push(Value::number(block.damage_reliability, 2));
             values.push(Value::Empty);
         }
@@ -110,6 +104,6 @@ fn row(row: &CorrelationRow, block: &CorrelationBlock) -> Vec<Value> {
     values.push(Value::count(block.profile_samples));
     values.push(Value::count(block.damage_samples));
     values.push(Value::count(block.layers));
-    values.push(Value::text(verdict(row, block)));
+    values.push(Value::text(verdict(row)));
     values
 }

@@ -10,6 +10,7 @@ pub(super) fn build(evidence: &Evidence) -> Option<Table> {
     let columns = vec![
         Column::label("budget"),
         Column::label("allocation"),
+        Column::number("moved %"),
         Column::number("joint KL"),
         Column::interval("95% interval"),
         Column::number("minus uniform"),
@@ -23,6 +24,7 @@ pub(super) fn build(evidence: &Evidence) -> Option<Table> {
         "Joint KL in nats, all layers compressed at once; intervals by bootstrap over samples, paired.".to_owned(),
         "Regret: (D - D_oracle) / (D_uniform - D_oracle); 0 is the oracle (weights from damage of the other half of the samples), 1 is uniform.".to_owned(),
     ];
+    notes.push("moved: share of the kept entries that lie in other layers than under uniform. An allocation that moves less differs less, whatever its order; `permuted` moves as much as sensitivity in another order. Intervals are over samples, given this profile and the oracle of these halves.".to_owned());
     notes.extend(evidence.predictions.iter().map(prediction_sentence));
     Some(Table {
         title: format!("Joint damage by allocation: {}", evidence.model),
@@ -49,6 +51,7 @@ fn rows(block: &AllocationBlock) -> Vec<Vec<Value>> {
             let mut values = vec![
                 Value::text(block.budget.clone()),
                 Value::text(row.name.clone()),
+                Value::number(row.moved.map(|share| 100.0 * share), 1),
             ];
             values.extend(Value::estimate(Some(row.joint), digits, false));
             values.extend(Value::estimate(row.from_uniform, digits, true));

@@ -49,6 +49,7 @@ fn cells(label: &str, params: &Json, budget: Option<&str>, kls: [[f64; 4]; 2]) -
             must_keep_tokens: 4,
             short_prompt: false,
             profile_hash: None,
+            calibrated: None,
             output_tokens: 8,
             finish: None,
             output: String::new(),

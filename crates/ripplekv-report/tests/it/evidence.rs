@@ -76,7 +76,7 @@ fn profile_and_damage_become_tables_figures_and_findings() {
     );
     assert!(
         page.contains(
-            "16 x 40 samples, 30 layers): established (by the interval; p (Holm) cannot fall below 0.23"
+            "16 x 40 samples, 30 layers): established (interval over samples, circular-shift p 0.033)"
         ),
         "{page}"
     );
@@ -157,7 +157,7 @@ fn one_sample_gives_numbers_without_intervals_and_claims_nothing() {
     let out = TempDir::new().unwrap();
     reported(results.path(), out.path());
     let page = read(out.path(), "report.md");
-    assert!(page.contains("fewer than two samples"), "{page}");
+    assert!(page.contains("too few samples"), "{page}");
     assert!(
         !page.contains(": established") && !page.contains("NaN"),
         "{page}"

@@ -47,7 +47,7 @@ fn unknown_keys() {
     );
     assert_eq!(
         error_of(&format!("{SPEC}protocol:\n  chat: on\n")),
-        "demo.yaml:9: protocol.chat: unknown key\nhint: did you mean 'chat_template'? valid: query, chat_template, max_context, bos, clean_up_spaces, min_new_tokens, code_similarity, short_prompts"
+        "demo.yaml:9: protocol.chat: unknown key\nhint: did you mean 'chat_template'? valid: query, chat_template, max_context, bos, clean_up_spaces, min_new_tokens, code_similarity, short_prompts, answer_kl_tokens"
     );
 }
 

@@ -10,7 +10,8 @@ fn profile_signals_are_column_means_and_place_signals_formulas() {
     let profile = profile(&FakeLoader::default());
     let values = |name| signal_values(name, &profile).unwrap();
     assert_eq!(values("sensitivity"), [2.0, 3.0, 4.0, 5.0]);
-    assert_eq!(values("local-response"), [1.0, 1.5, 2.0, 2.5]);
+    // two samples with l / 2 and 3 l / 2 around these means: means of squares, a power as the KL is
+    assert_eq!(values("local-response"), [1.25, 2.8125, 5.0, 7.8125]);
     assert_eq!(values("window-entropy"), [32.0, 48.0, 64.0, 80.0]);
     assert_eq!(values("hidden-change"), [0.5, 0.75, 1.0, 1.25]);
     assert_eq!(values("layer-index"), [0.0, 1.0, 2.0, 3.0]);
@@ -27,7 +28,8 @@ fn every_signal_has_numbers_or_is_drawn_or_measured() {
         assert_eq!(has_numbers, expected, "{}", signal.name);
     }
     let expected = "uniform sensitivity local-response window-entropy hidden-change layer-index reversed-index \
-                    middle-peaked random-0 random-1 random-2 random-3 random-4 oracle";
+                    middle-peaked random-0 random-1 random-2 random-3 random-4 \
+                    permuted-0 permuted-1 permuted-2 permuted-3 permuted-4 oracle";
     assert_eq!(joint_names().join(" "), expected);
 }
 
