@@ -4,7 +4,7 @@
 mod edges;
 mod generate;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -46,8 +46,9 @@ fn run(words: &[&str]) -> Result<String> {
     }
 }
 
-/// The repository.
+/// The repository. Asked of cargo at run time: clones that share a target folder share this binary too.
 fn root() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent().unwrap_or(here).to_owned()
+    let here = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    here.parent().unwrap_or(&here).to_owned()
 }
