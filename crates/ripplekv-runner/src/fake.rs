@@ -144,8 +144,18 @@ fn parse_ripple(given: &Value) -> Result<Value, ParamProblem> {
     Ok(parsed)
 }
 
-/// The ripple mapping without a centre.
+/// The ripple mapping without a centre; as strict about keys as the real one.
 fn ripple_weights(signal: &[f64], params: &Value) -> Result<Vec<f64>, ParamProblem> {
+    const KEYS: [&str; 3] = ["r", "gamma", "center"];
+    let mut given = params.as_object().into_iter().flat_map(Map::keys);
+    if let Some(key) = given.find(|key| !KEYS.contains(&key.as_str())) {
+        return Err(ParamProblem {
+            key: Some(key.clone()),
+            message: "unknown parameter".to_owned(),
+            known: KEYS.map(str::to_owned).to_vec(),
+            unknown: Some(key.clone()),
+        });
+    }
     let number = |key: &str| params[key].as_f64().unwrap_or(1.0);
     let (r, gamma) = (number("r"), number("gamma"));
     let least = signal.iter().copied().fold(f64::INFINITY, f64::min);

@@ -320,8 +320,12 @@ impl Calibrator<'_, '_> {
                     weights.pairs.push((*r, *gamma, 0));
                     continue;
                 }
-                let params = with_pair(&method.params, *r, *gamma);
-                let of_pair = (self.catalog.ripple_weights)(signal, &params)
+                // the mapping's parameters alone: the scorer's are unknown to it
+                let mut mapping = json!({ "r": r, "gamma": gamma });
+                if let Some(center) = method.params.get("center") {
+                    mapping["center"] = center.clone();
+                }
+                let of_pair = (self.catalog.ripple_weights)(signal, &mapping)
                     .map_err(|problem| self.problem(method, problem.message))?;
                 weights.pairs.push((*r, *gamma, weights.weights.len()));
                 weights.names.push(format!("r={r},gamma={gamma}"));
