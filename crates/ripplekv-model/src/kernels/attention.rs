@@ -384,8 +384,7 @@ mod tests {
         let group = heads / pieces[0].0.len();
         let mut out = vec![0.0; tokens * heads * dim];
         for head in 0..heads {
-            for token in 0..tokens {
-                let query = &queries[head][token];
+            for (token, query) in queries[head].iter().enumerate() {
                 let mut seen: Vec<(f64, &Vec<f64>)> = Vec::new();
                 for (keys, values, causal_from) in &pieces {
                     let (keys, values) = (&keys[head / group], &values[head / group]);

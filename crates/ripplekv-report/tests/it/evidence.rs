@@ -109,7 +109,7 @@ fn profile_and_damage_become_tables_figures_and_findings() {
     assert_eq!(rows.lines().count(), 1 + 4 * 3 * 9);
     let regret = read(&out, &format!("{SLUG}/regret.csv"));
     assert!(regret.contains("random (mean of 5 draws)"), "{regret}");
-    assert_eq!(regret.lines().count(), 1 + 3 * 10);
+    assert_eq!(regret.lines().count(), 1 + 3 * 11);
     let again = TempDir::new().unwrap();
     reported(results.path(), again.path());
     for name in ["report.md".to_owned(), format!("{SLUG}/correlation.csv")] {
