@@ -98,11 +98,7 @@ pub(super) const INFO: AllocatorInfo = AllocatorInfo {
     name: "from-file",
     summary: "as ripple, by numbers from a file",
     source: "numbers measured elsewhere",
-    params: || {
-        let mut all = params::describe::<Source>(DOCS);
-        all.extend(MappingParams::describe());
-        all
-    },
+    params: || MappingParams::describe_after::<Source>(DOCS),
     signal: None,
     parse: |given| {
         let parsed = read(given)?;

@@ -190,6 +190,13 @@ impl MappingParams {
         params::describe::<Self>(DOCS)
     }
 
+    /// An allocator's own keys `P`, then the mapping's.
+    pub(super) fn describe_after<P: Default + Serialize>(docs: &[ParamDoc]) -> Vec<ParamInfo> {
+        let mut all = params::describe::<P>(docs);
+        all.extend(Self::describe());
+        all
+    }
+
     /// Reads and checks the mapping's keys of `given`.
     pub(super) fn read(given: &Map<String, Value>) -> Result<Self, CacheError> {
         let parsed: Self = params::read(given, DOCS)?;

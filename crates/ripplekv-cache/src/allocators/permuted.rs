@@ -35,11 +35,7 @@ pub(super) const INFO: AllocatorInfo = AllocatorInfo {
     name: "permuted",
     summary: "as ripple, by the same sensitivities on shuffled layers: a control that moves as much",
     source: "control",
-    params: || {
-        let mut all = params::describe::<Order>(DOCS);
-        all.extend(MappingParams::describe());
-        all
-    },
+    params: || MappingParams::describe_after::<Order>(DOCS),
     signal: Some(SIGNAL),
     parse: |given| {
         let parsed = read(given)?;

@@ -33,11 +33,7 @@ pub(super) const INFO: AllocatorInfo = AllocatorInfo {
     name: "random",
     summary: "as ripple, by random numbers: a control",
     source: "control",
-    params: || {
-        let mut all = params::describe::<Draw>(DOCS);
-        all.extend(MappingParams::describe());
-        all
-    },
+    params: || MappingParams::describe_after::<Draw>(DOCS),
     signal: None,
     parse: |given| {
         let parsed = read(given)?;

@@ -3,109 +3,31 @@
 //! tasks (design.md 5). The whole table is stored beside the profile.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ripplekv_metrics::statistics::column_means;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::canonical::canonical_hash;
 use crate::catalog::Catalog;
 use crate::cell::ResolvedMethod;
-use crate::engine::{
-    Allocation, DamageOutput, DamageRequest, Engine, EngineError, FirstToken, ShortPrompts,
-};
+use crate::engine::{Allocation, DamageOutput, DamageRequest, Engine, EngineError, ShortPrompts};
 use crate::error::RunnerError;
 use crate::plan::PlannedProfile;
+use crate::profile::calibration::{
+    CALIBRATION_SCHEMA, Calibration, CalibrationFile, CalibrationRecipe, CalibrationRow,
+    calibration_path,
+};
 use crate::profile::prompts::{CalibrationPrompt, prompts};
 use crate::profile::stage::LEAST_POSITIONS;
 use crate::profile::store::profile_model;
-use crate::profile::{DroppedSample, ProfileDocument, ProfileModel, ProfileSample};
+use crate::profile::{DroppedSample, ProfileDocument, ProfileSample};
 use crate::run::{Event, StopSignal, Teller};
 use crate::store::{read_json, write_json};
-
-/// Version of [`CalibrationFile`].
-pub const CALIBRATION_SCHEMA: u32 = 1;
 
 const RS: [f64; 5] = [1.0, 2.0, 4.0, 8.0, 16.0];
 const GAMMAS: [f64; 3] = [1.5, 2.0, 4.0];
 const BUDGETS: [&str; 3] = ["10%", "20%", "30%"];
-
-/// Everything that decides a calibration besides the model.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CalibrationRecipe {
-    /// Content hash of the profile.
-    pub profile_hash: String,
-    /// Name of the profile's signal that becomes weights.
-    pub signal: String,
-    /// Method whose scorer compresses.
-    pub method: String,
-    /// Its parameters but r and gamma.
-    pub params: Value,
-    /// Tried values of r.
-    pub r: Vec<f64>,
-    /// Tried values of gamma.
-    pub gamma: Vec<f64>,
-    /// Canonical budgets.
-    pub budgets: Vec<String>,
-    /// m: most answer tokens compared.
-    pub answer_tokens: usize,
-    /// What is done about the first answer token.
-    pub first_token: FirstToken,
-    /// Rule for budgets below the must-keep set.
-    pub short_prompts: ShortPrompts,
-    /// Constant of the numeric code.
-    pub numerics: u32,
-}
-
-/// One tried pair.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CalibrationRow {
-    /// r.
-    pub r: f64,
-    /// gamma.
-    pub gamma: f64,
-    /// Mean over budgets of the samples' total joint KL over that of the uniform allocation.
-    pub relative_kl: f64,
-    /// The same by budget.
-    pub budgets: BTreeMap<String, f64>,
-}
-
-/// One calibration: the pair and the table it was picked from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Calibration {
-    /// Settings.
-    pub recipe: CalibrationRecipe,
-    /// Picked r.
-    pub r: f64,
-    /// Picked gamma.
-    pub gamma: f64,
-    /// Samples as `task/id`, in order.
-    pub samples: Vec<String>,
-    /// Samples left out.
-    pub dropped: Vec<DroppedSample>,
-    /// All pairs, by r and then gamma.
-    pub rows: Vec<CalibrationRow>,
-}
-
-/// `profiles/<model>.calibrated-<scorer>.json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CalibrationFile {
-    /// [`CALIBRATION_SCHEMA`].
-    pub schema: u32,
-    /// The model.
-    pub model: ProfileModel,
-    /// By hash of the recipe.
-    pub calibrations: BTreeMap<String, Calibration>,
-}
-
-/// Where the calibrations of a model and a scorer lie in a results folder.
-#[must_use]
-pub fn calibration_path(results: &Path, model: &str, scorer: &str) -> PathBuf {
-    results
-        .join("profiles")
-        .join(format!("{model}.calibrated-{scorer}.json"))
-}
 
 /// Whether a method's parameters leave r to the calibration.
 pub(crate) fn wants_calibration(params: &Value) -> bool {

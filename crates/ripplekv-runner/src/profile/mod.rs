@@ -1,8 +1,9 @@
 //! The profile stage: measures the sensitivity of every layer on the calibration pack, once per model and recipe.
 //! [`document`](ProfileDocument) is what is stored, `stage` measures it, `sigma` picks the noise scale, `summary` turns
-//! the matrix into a profile, `store` reads and writes, `calibrate` picks r and gamma where a method leaves them open.
+//! the matrix into a profile, `store` reads and writes, `calibrate` picks r and gamma where a method leaves them open, `calibration` is what it stores.
 
 mod calibrate;
+mod calibration;
 mod document;
 mod prompts;
 mod sigma;
@@ -10,7 +11,7 @@ mod stage;
 mod store;
 mod summary;
 
-pub use calibrate::{
+pub use calibration::{
     CALIBRATION_SCHEMA, Calibration, CalibrationFile, CalibrationRecipe, CalibrationRow,
     calibration_path,
 };
