@@ -1,8 +1,10 @@
 //! Attention of a prompt's last queries over its cached entries: what SnapKV votes with, and its entropy.
 
-use candle_core::{D, DType, Tensor};
+use candle_core::{CpuStorage, DType, Storage};
+use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
+use crate::exponential::exp2;
 use crate::{CacheError, LayerState};
 
 /// Shannon entropy, in nats, of the attention of the last `window` queries over the prompt, mean over heads and queries.
@@ -12,28 +14,126 @@ use crate::{CacheError, LayerState};
 /// When the layer stores fewer window queries, or a tensor operation fails.
 pub fn window_entropy(layer: &LayerState, window: usize) -> Result<f64, CacheError> {
     let (_, prompt_tokens, _) = layer.keys.dims3()?;
-    let attention = window_attention(layer, window.min(prompt_tokens))?
-        .flatten_all()?
-        .to_vec1::<f32>()?;
-    // summed in row order, whatever thread did which row
-    let entropies: Vec<f64> = attention
-        .par_chunks(prompt_tokens)
-        .map(|row| {
-            row.iter()
-                .filter(|share| **share > 0.0)
-                .map(|&share| -f64::from(share) * libm::log(f64::from(share)))
-                .sum()
-        })
-        .collect();
-    Ok(entropies.iter().sum::<f64>() / entropies.len() as f64)
+    let window = window.min(prompt_tokens);
+    // summed in the order of heads and queries, whatever thread did which
+    let entropies = by_head(layer, window, |rows| {
+        let mut scratch = Vec::new();
+        let each = rows.map(|row| row.softmax(&mut scratch).entropy);
+        each.collect::<Vec<f64>>()
+    })?;
+    let sum: f64 = entropies.iter().flatten().sum();
+    Ok(sum / (entropies.len() * window) as f64)
 }
 
-/// Attention of the last `window` queries to every prompt entry, `[heads, window, n]`, softmax in f32 over all n with the
-/// causal mask inside the window.
+/// Mean over the last `window` queries of their attention to every prompt entry, `[heads][n]`, softmax in f32 over all n
+/// with the causal mask inside the window.
 ///
 /// # Errors
 /// When fewer queries are stored, or a tensor operation fails.
-pub(crate) fn window_attention(layer: &LayerState, window: usize) -> Result<Tensor, CacheError> {
+pub(crate) fn mean_window_attention(
+    layer: &LayerState,
+    window: usize,
+) -> Result<Vec<Vec<f32>>, CacheError> {
+    let (_, prompt_tokens, _) = layer.keys.dims3()?;
+    by_head(layer, window, |rows| {
+        let mut mean = vec![0.0f32; prompt_tokens];
+        let mut scratch = Vec::new();
+        for row in rows {
+            let factor = 1.0 / (row.softmax(&mut scratch).total * window as f32);
+            for (mean, weight) in mean.iter_mut().zip(&scratch) {
+                *mean += weight * factor;
+            }
+        }
+        mean
+    })
+}
+
+/// One query's logits in base 2 before scaling.
+struct Row<'a> {
+    /// What the query sees.
+    logits: &'a [f32],
+    scale: f32,
+}
+
+/// What [`Row::softmax`] found besides the weights.
+struct Weighed {
+    /// Sum of the weights.
+    total: f32,
+    /// Shannon entropy of the distribution in nats.
+    entropy: f64,
+}
+
+impl Row<'_> {
+    /// Writes the weights relative to the largest to `weights`.
+    fn softmax(&self, weights: &mut Vec<f32>) -> Weighed {
+        weights.clear();
+        weights.extend_from_slice(self.logits);
+        pulp::Arch::new().dispatch(Softmax {
+            weights,
+            scale: self.scale,
+        })
+    }
+}
+
+/// See [`Row::softmax`].
+struct Softmax<'a> {
+    /// Logits, to become weights.
+    weights: &'a mut [f32],
+    scale: f32,
+}
+
+impl WithSimd for Softmax<'_> {
+    type Output = Weighed;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Weighed {
+        let (body, tail) = S::as_mut_simd_f32s(self.weights);
+        let mut most = simd.splat_f32s(f32::NEG_INFINITY);
+        for logit in &*body {
+            most = simd.max_f32s(most, *logit);
+        }
+        let most = tail
+            .iter()
+            .fold(simd.reduce_max_f32s(most), |most, logit| most.max(*logit));
+        let factor = simd.splat_f32s(self.scale);
+        let shift = simd.splat_f32s(-most * self.scale);
+        let mut total = simd.splat_f32s(0.0);
+        let mut products = simd.splat_f32s(0.0);
+        for value in body {
+            let exponent = simd.mul_add_f32s(*value, factor, shift);
+            *value = exp2(simd, exponent);
+            total = simd.add_f32s(total, *value);
+            products = simd.mul_add_f32s(*value, exponent, products);
+        }
+        let mut total = simd.reduce_sum_f32s(total);
+        let mut products = simd.reduce_sum_f32s(products);
+        if !tail.is_empty() {
+            let exponents = simd.mul_add_f32s(simd.partial_load_f32s(tail), factor, shift);
+            simd.partial_store_f32s(tail, exponents);
+            let mut weights = [0.0; 16];
+            let weights = &mut weights[..tail.len()];
+            simd.partial_store_f32s(weights, exp2(simd, exponents));
+            for (exponent, weight) in tail.iter_mut().zip(weights) {
+                total += *weight;
+                products += *weight * *exponent;
+                *exponent = *weight;
+            }
+        }
+        // -sum p log p with p = 2^x / total
+        let bits = libm::log2(f64::from(total)) - f64::from(products) / f64::from(total);
+        Weighed {
+            total,
+            entropy: bits * std::f64::consts::LN_2,
+        }
+    }
+}
+
+/// What `reduce` makes of the rows of each query head, in order; rows from the first query of the window to the last.
+fn by_head<T: Send>(
+    layer: &LayerState,
+    window: usize,
+    reduce: impl Fn(&mut dyn Iterator<Item = Row<'_>>) -> T + Sync,
+) -> Result<Vec<T>, CacheError> {
     let (kv_heads, prompt_tokens, head_dim) = layer.keys.dims3()?;
     let missing = |have| CacheError::MissingQueries { have, want: window };
     let stored = layer.window_queries.as_ref().ok_or_else(|| missing(0))?;
@@ -48,39 +148,36 @@ pub(crate) fn window_attention(layer: &LayerState, window: usize) -> Result<Tens
         .contiguous()?
         .reshape((kv_heads, group * window, head_dim))?;
     let keys = layer.keys.to_dtype(DType::F32)?;
-    let scale = 1.0 / (head_dim as f64).sqrt();
-    let logits = (queries.matmul(&keys.t()?)? * scale)?.reshape((heads, window, prompt_tokens))?;
-    let logits = logits.broadcast_add(&window_mask(window, prompt_tokens, logits.device())?)?;
-    let shifted = logits
-        .broadcast_sub(&logits.max_keepdim(D::Minus1)?)?
-        .exp()?;
-    Ok(shifted.broadcast_div(&shifted.sum_keepdim(D::Minus1)?)?)
-}
-
-/// 0 where the query of the window may look, minus infinity where the entry comes after it; `[window, n]`.
-fn window_mask(
-    window: usize,
-    prompt_tokens: usize,
-    device: &candle_core::Device,
-) -> candle_core::Result<Tensor> {
-    let first = prompt_tokens - window;
-    let values: Vec<f32> = (0..window)
-        .flat_map(|query| {
-            (0..prompt_tokens).map(move |entry| {
-                if entry <= first + query {
-                    0.0
-                } else {
-                    f32::NEG_INFINITY
-                }
+    let scale = std::f32::consts::LOG2_E / (head_dim as f32).sqrt();
+    let mut reduced = Vec::with_capacity(heads);
+    // a KV head at a time, so that memory stays at group * window rows
+    for kv_head in 0..kv_heads {
+        let logits = queries.get(kv_head)?.matmul(&keys.get(kv_head)?.t()?)?;
+        let (storage, layout) = logits.storage_and_layout();
+        let (Storage::Cpu(CpuStorage::F32(values)), Some((start, end))) =
+            (&*storage, layout.contiguous_offsets())
+        else {
+            return Err(candle_core::Error::Msg("scores run on the cpu".to_owned()).into());
+        };
+        let of_heads: Vec<T> = values[start..end]
+            .par_chunks(window * prompt_tokens)
+            .map(|rows| {
+                let mut rows = rows.chunks_exact(prompt_tokens).enumerate();
+                let mut rows = rows.by_ref().map(|(query, logits)| Row {
+                    logits: &logits[..prompt_tokens - window + query + 1],
+                    scale,
+                });
+                reduce(&mut rows)
             })
-        })
-        .collect();
-    Tensor::from_vec(values, (window, prompt_tokens), device)
+            .collect();
+        reduced.extend(of_heads);
+    }
+    Ok(reduced)
 }
 
 #[cfg(test)]
 mod tests {
-    use candle_core::Device;
+    use candle_core::{Device, Tensor};
 
     use super::*;
 

@@ -17,6 +17,7 @@ mod budget;
 mod compressed;
 mod distribute;
 mod error;
+pub mod exponential;
 mod methods;
 mod params;
 mod perturb;
@@ -43,4 +44,4 @@ pub use select::{KeptLayer, select};
 pub use snapshot::{LayerState, Needs, Snapshot};
 
 /// Changes whenever the numeric code could give another output; part of every cell key.
-pub const NUMERICS_VERSION: u32 = 2;
+pub const NUMERICS_VERSION: u32 = 3;

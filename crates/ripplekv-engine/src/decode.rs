@@ -55,7 +55,7 @@ pub fn decode_greedy(
         if take(&mut results[index], first, stop, max_new_tokens) {
             live.push(Live {
                 index,
-                row: DecodeRow::new(Arc::clone(cache), max_new_tokens)?,
+                row: DecodeRow::new(Arc::clone(cache)),
                 next: first,
             });
         }

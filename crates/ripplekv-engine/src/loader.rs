@@ -91,13 +91,15 @@ fn reference(model: &ResolvedModel) -> ModelReference {
 fn number_format(name: &str) -> Result<DType, EngineError> {
     match name {
         "f32" => Ok(DType::F32),
+        "f16" => Ok(DType::F16),
+        "bf16" => Ok(DType::BF16),
         other => Err(EngineError::Spec(format!(
-            "models: dtype: `{other}` is not supported yet; known: f32"
+            "models: dtype: `{other}` is not supported; known: f32, f16, bf16"
         ))),
     }
 }
 
-fn shape(config: &ModelConfig, device: &Device, dtype: DType) -> ModelShape {
+fn shape(config: &ModelConfig, dtype: DType) -> ModelShape {
     ModelShape {
         architecture: config.architecture.clone(),
         layers: config.layers,
@@ -109,7 +111,7 @@ fn shape(config: &ModelConfig, device: &Device, dtype: DType) -> ModelShape {
         vocab_size: config.vocab_size,
         context_length: config.context_length,
         parameters: config.parameters(),
-        weight_bytes: config.weight_bytes(device, dtype),
+        weight_bytes: config.weight_bytes(dtype),
     }
 }
 
@@ -125,7 +127,7 @@ impl Loader for ModelLoader {
 
     fn shape(&self, model: &ResolvedModel) -> Result<ModelShape, EngineError> {
         let dtype = number_format(&model.dtype)?;
-        Ok(shape(self.weights(model)?.config(), &self.device, dtype))
+        Ok(shape(self.weights(model)?.config(), dtype))
     }
 
     fn tokenizer(&self, model: &ResolvedModel) -> Result<Arc<dyn Tokenise>, EngineError> {
@@ -138,7 +140,7 @@ impl Loader for ModelLoader {
         let weights = self.weights(model)?;
         let identity = ModelIdentity {
             name: model.name.clone(),
-            shape: shape(weights.config(), &self.device, dtype),
+            shape: shape(weights.config(), dtype),
             model_hash: weights.hash().map_err(model_error)?,
             tokenizer_hash: tokenizer.0.hash(),
             template_hash: tokenizer.0.template_hash(),

@@ -34,7 +34,7 @@ pub(crate) fn sensitivity(
             window_queries: ENTROPY_WINDOW,
         },
         hidden_change: true,
-        edit_values: None,
+        ..PrefillOptions::default()
     };
     let prefill = decoder
         .prefill_with(request.ids, options, &mut |_, _| ())

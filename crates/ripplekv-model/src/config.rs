@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use candle_core::DType;
 use candle_core::quantized::gguf_file::Value as GgufValue;
-use candle_core::{DType, Device};
 use serde::Deserialize;
 
 use crate::ModelError;
@@ -79,20 +79,10 @@ impl ModelConfig {
         (embeddings + self.layers * layer + self.hidden_size) as u64
     }
 
-    /// Bytes of weights while running: on the CPU in f32 every matrix but the embedding lies there a second time, in
-    /// panels for decoding; a tied head is such a matrix.
+    /// Bytes of the weights as they are kept: matrices in `dtype`, each once.
     #[must_use]
-    pub fn weight_bytes(&self, device: &Device, dtype: DType) -> u64 {
-        let plain = self.parameters() * dtype.size_in_bytes() as u64;
-        if !(device.is_cpu() && dtype == DType::F32) {
-            return plain;
-        }
-        let embedding = (self.vocab_size * self.hidden_size * 4) as u64;
-        if self.tied_head {
-            2 * plain
-        } else {
-            2 * plain - embedding
-        }
+    pub fn weight_bytes(&self, dtype: DType) -> u64 {
+        self.parameters() * dtype.size_in_bytes() as u64
     }
 
     /// Reads `config.json` of a Hugging Face folder.

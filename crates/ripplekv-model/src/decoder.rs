@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use candle_core::{DType, Device, Tensor};
-use ripplekv_cache::{CompressedCache, LayerState, Needs, Snapshot};
+use candle_core::{CpuStorage, DType, Device, Layout, Storage, Tensor};
+use ripplekv_cache::{CompressedCache, CompressedLayer, LayerState, Needs, Snapshot};
 
 use crate::{ModelConfig, ModelError, Weights};
 
@@ -30,6 +30,8 @@ pub struct PrefillOptions<'a> {
     pub hidden_change: bool,
     /// See [`EditValues`].
     pub edit_values: Option<EditValues<'a>>,
+    /// Whether layers are dropped when `on_layer` has seen them; the snapshot then has none.
+    pub discard_layers: bool,
 }
 
 /// A variant of one prompt's cache for [`Decoder::force`].
@@ -58,54 +60,30 @@ pub struct ForcedBranch {
     pub local_error: Option<f64>,
 }
 
-/// Keys and values of the generated tokens of one layer; the first `DecodeRow::generated` entries are in use.
-#[derive(Debug, Clone)]
-struct Suffix {
-    /// `[kv_heads, capacity, head_dim]`.
-    keys: Tensor,
-    /// `[kv_heads, capacity, head_dim]`.
-    values: Tensor,
+/// Keys and values of the generated tokens of one layer, each `[generated, kv_heads * head_dim]`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Generated {
+    pub(crate) keys: Vec<f32>,
+    pub(crate) values: Vec<f32>,
 }
 
-/// One sequence being continued: an immutable prompt cache shared with others, and its own generated part.
+/// One sequence being continued: an immutable prompt cache shared with others, and its own generated part, which grows.
 #[derive(Debug, Clone)]
 pub struct DecodeRow {
     cache: Arc<CompressedCache>,
-    suffix: Vec<Suffix>,
+    generated_parts: Vec<Generated>,
     generated: usize,
-    capacity: usize,
 }
 
 impl DecodeRow {
-    /// A row over `cache` with room for `capacity` generated tokens.
-    ///
-    /// # Errors
-    /// When a tensor cannot be made.
-    pub fn new(cache: Arc<CompressedCache>, capacity: usize) -> Result<Self, ModelError> {
-        let suffix = cache
-            .layers
-            .iter()
-            .map(|layer| {
-                let (kv_heads, _, head_dim) = layer.keys.dims3()?;
-                let empty = || {
-                    Tensor::zeros(
-                        (kv_heads, capacity.max(1), head_dim),
-                        layer.keys.dtype(),
-                        layer.keys.device(),
-                    )
-                };
-                Ok(Suffix {
-                    keys: empty()?,
-                    values: empty()?,
-                })
-            })
-            .collect::<candle_core::Result<_>>()?;
-        Ok(Self {
+    /// A row that goes on after the prompt of `cache`.
+    #[must_use]
+    pub fn new(cache: Arc<CompressedCache>) -> Self {
+        Self {
+            generated_parts: vec![Generated::default(); cache.layers.len()],
             cache,
-            suffix,
             generated: 0,
-            capacity: capacity.max(1),
-        })
+        }
     }
 
     /// Position of the next token: n plus the tokens generated so far, whatever was evicted.
@@ -114,38 +92,41 @@ impl DecodeRow {
         self.cache.prompt_tokens + self.generated
     }
 
-    /// Appends one token's keys and values to a layer and returns prompt part and generated part, each keys and values
-    /// `[kv_heads, seq, head_dim]`.
-    pub(crate) fn extend_layer(
-        &mut self,
-        layer: usize,
-        keys: &Tensor,
-        values: &Tensor,
-    ) -> candle_core::Result<[(Tensor, Tensor); 2]> {
-        if self.generated >= self.capacity {
-            candle_core::bail!("a row with room for {} tokens is full", self.capacity)
-        }
-        let suffix = &self.suffix[layer];
-        suffix
-            .keys
-            .slice_set(&keys.contiguous()?, 1, self.generated)?;
-        suffix
-            .values
-            .slice_set(&values.contiguous()?, 1, self.generated)?;
-        let length = self.generated + 1;
-        let prompt = &self.cache.layers[layer];
-        Ok([
-            (prompt.keys.clone(), prompt.values.clone()),
-            (
-                suffix.keys.narrow(1, 0, length)?,
-                suffix.values.narrow(1, 0, length)?,
-            ),
-        ])
+    /// The prompt's part of a layer.
+    pub(crate) fn prompt(&self, layer: usize) -> &CompressedLayer {
+        &self.cache.layers[layer]
+    }
+
+    /// The generated part of a layer.
+    pub(crate) fn generated_part(&self, layer: usize) -> &Generated {
+        &self.generated_parts[layer]
+    }
+
+    /// Appends one token's keys and values, keys first, to a layer.
+    pub(crate) fn append(&mut self, layer: usize, keys_values: &[f32]) {
+        let (keys, values) = keys_values.split_at(keys_values.len() / 2);
+        let part = &mut self.generated_parts[layer];
+        part.keys.extend_from_slice(keys);
+        part.values.extend_from_slice(values);
     }
 
     /// Ends a step: the token's entries are in every layer.
     pub(crate) fn advance(&mut self) {
         self.generated += 1;
+    }
+}
+
+/// The numbers of a contiguous f32 tensor in main memory.
+///
+/// # Errors
+/// When it is none.
+pub(crate) fn host_slice<'a>(
+    storage: &'a Storage,
+    layout: &Layout,
+) -> candle_core::Result<&'a [f32]> {
+    match (storage, layout.contiguous_offsets()) {
+        (Storage::Cpu(CpuStorage::F32(values)), Some((start, end))) => Ok(&values[start..end]),
+        _ => candle_core::bail!("expected a contiguous f32 tensor on the cpu, got {layout:?}"),
     }
 }
 
@@ -214,7 +195,7 @@ pub trait Decoder: Send + Sync {
     /// A row's result does not depend on its company.
     ///
     /// # Errors
-    /// A full row or a failing tensor operation.
+    /// A position beyond the table, or a failing tensor operation.
     fn step(&self, rows: &mut [&mut DecodeRow], tokens: &[u32]) -> Result<Vec<Tensor>, ModelError>;
 }
 

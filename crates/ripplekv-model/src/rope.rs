@@ -2,53 +2,49 @@
 
 use std::f32::consts::PI;
 
-use candle_core::{DType, Device, Tensor};
-
 use crate::config::{ModelConfig, RopeScaling};
 
 /// Tables of cosines and sines.
 #[derive(Debug, Clone)]
 pub(crate) struct Rope {
-    cos: Tensor,
-    sin: Tensor,
+    /// Channel pairs of a head.
+    half: usize,
+    /// Cosine and sine, `[positions, half]`.
+    turns: Vec<(f32, f32)>,
 }
 
 impl Rope {
-    /// Tables for positions `0..positions`, `[positions, head_dim / 2]`.
-    pub(crate) fn new(
-        config: &ModelConfig,
-        positions: usize,
-        dtype: DType,
-        device: &Device,
-    ) -> candle_core::Result<Self> {
+    /// Tables for positions `0..positions`.
+    pub(crate) fn new(config: &ModelConfig, positions: usize) -> Self {
         let frequencies = inverse_frequencies(config);
-        let half = frequencies.len();
-        let mut angles = Vec::with_capacity(positions * half);
-        for position in 0..positions {
-            angles.extend(
-                frequencies
-                    .iter()
-                    .map(|frequency| position as f32 * frequency),
-            );
+        let turn = |position: usize, frequency: &f32| {
+            let angle = position as f32 * frequency;
+            (angle.cos(), angle.sin())
+        };
+        let turns = (0..positions).flat_map(|position| {
+            let frequencies = frequencies.iter();
+            frequencies.map(move |frequency| turn(position, frequency))
+        });
+        Self {
+            half: frequencies.len(),
+            turns: turns.collect(),
         }
-        let angles = Tensor::from_vec(angles, (positions, half), device)?;
-        Ok(Self {
-            cos: angles.cos()?.to_dtype(dtype)?,
-            sin: angles.sin()?.to_dtype(dtype)?,
-        })
     }
 
-    /// Turns `[heads, seq, head_dim]` whose first entry stands at `position`.
-    pub(crate) fn apply(&self, states: &Tensor, position: usize) -> candle_core::Result<Tensor> {
-        let (_, seq, _) = states.dims3()?;
-        let cos = self.cos.narrow(0, position, seq)?;
-        let sin = self.sin.narrow(0, position, seq)?;
-        candle_nn::rotary_emb::rope(&states.unsqueeze(0)?.contiguous()?, &cos, &sin)?.squeeze(0)
+    /// Turns the heads of one position, `[heads, head_dim]`.
+    pub(crate) fn apply(&self, states: &mut [f32], position: usize) {
+        let turns = &self.turns[position * self.half..(position + 1) * self.half];
+        for head in states.chunks_exact_mut(2 * self.half) {
+            let (lower, upper) = head.split_at_mut(self.half);
+            for ((a, b), (cos, sin)) in lower.iter_mut().zip(upper).zip(turns) {
+                (*a, *b) = (*a * cos - *b * sin, *a * sin + *b * cos);
+            }
+        }
     }
 
     /// Positions in the table.
     pub(crate) fn positions(&self) -> usize {
-        self.cos.dims().first().copied().unwrap_or(0)
+        self.turns.len() / self.half.max(1)
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Scorer, ScorerInfo, Scores};
-use crate::attention::window_attention;
+use crate::attention::mean_window_attention;
 use crate::params::{self, ParamDoc, out_of_range};
 use crate::{CacheError, LayerState, Needs};
 
@@ -84,22 +84,13 @@ impl Scorer for SnapKv {
     fn score(&self, layer: &LayerState) -> Result<Scores, CacheError> {
         let (kv_heads, prompt_tokens, _) = layer.keys.dims3()?;
         let window = self.window.min(prompt_tokens);
-        // mean over the window: `[heads, n]`
-        let votes = window_attention(layer, window)?
-            .mean(1)?
-            .flatten_all()?
-            .to_vec1::<f32>()?;
-        let group = votes.len() / (kv_heads * prompt_tokens).max(1);
+        let votes = mean_window_attention(layer, window)?;
+        let group = votes.len() / kv_heads.max(1);
         let prefix = prompt_tokens - window;
         let mut values = vec![0.0f32; kv_heads * prompt_tokens];
         for (head, row) in values.chunks_mut(prompt_tokens).enumerate() {
-            for member in 0..group {
-                let start = (head * group + member) * prompt_tokens;
-                pool_into(
-                    &votes[start..start + prefix],
-                    self.kernel,
-                    &mut row[..prefix],
-                );
+            for votes in &votes[head * group..(head + 1) * group] {
+                pool_into(&votes[..prefix], self.kernel, &mut row[..prefix]);
             }
             for value in &mut row[..prefix] {
                 *value /= group as f32;

@@ -32,7 +32,7 @@ pub(crate) fn engine() -> ModelEngine {
             vocab_size: config.vocab_size,
             context_length: config.context_length,
             parameters: config.parameters(),
-            weight_bytes: config.weight_bytes(&candle_core::Device::Cpu, candle_core::DType::F32),
+            weight_bytes: config.weight_bytes(candle_core::DType::F32),
         },
         model_hash: String::new(),
         tokenizer_hash: String::new(),

@@ -38,7 +38,7 @@ fn changed(full: &CompressedCache, snapshot: &Snapshot, layers: &[usize]) -> Bra
 }
 
 fn stepped(decoder: &dyn Decoder, cache: &Arc<CompressedCache>, tokens: &[u32]) -> Vec<Tensor> {
-    let mut row = DecodeRow::new(Arc::clone(cache), tokens.len()).unwrap();
+    let mut row = DecodeRow::new(Arc::clone(cache));
     tokens
         .iter()
         .map(|token| decoder.step(&mut [&mut row], &[*token]).unwrap().remove(0))

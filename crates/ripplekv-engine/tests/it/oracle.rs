@@ -37,7 +37,7 @@ fn worst_difference(
     for (layer, entries) in cache.kept_per_layer().iter().enumerate() {
         assert_eq!(*entries as usize, kept[layer][0].len());
     }
-    let mut row = DecodeRow::new(Arc::new(cache), ids.len() - n).unwrap();
+    let mut row = DecodeRow::new(Arc::new(cache));
     let mut worst = 0f32;
     for position in n..ids.len() {
         let got = decoder
@@ -146,7 +146,7 @@ fn ragged_layers_decode_as_masked_full_attention() {
     let mut other = kept.clone();
     other[0][0] = vec![(kept[0][0][0] + 1) % n as u32];
     let cache = CompressedCache::gather(&prefill.snapshot, &other).unwrap();
-    let mut row = DecodeRow::new(Arc::new(cache), 1).unwrap();
+    let mut row = DecodeRow::new(Arc::new(cache));
     let got = decoder
         .step(&mut [&mut row], &ids[n..=n])
         .unwrap()

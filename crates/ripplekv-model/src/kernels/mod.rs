@@ -1,11 +1,20 @@
-//! Small CPU kernels that candle lacks, in explicit SIMD under `pulp`'s run-time dispatch; unsafe code only in [`product`].
+//! CPU kernels on slices, in explicit SIMD under `pulp`'s run-time dispatch, without unsafe code.
+//!
+//! All products go through one inner loop ([`micro`]) over rows ([`rows`]) and panels of weights ([`panels`]), keys or
+//! values ([`attention`]); [`single`] is attention of one position, which memory bounds.
 
 mod attention;
-mod exponential;
-mod linear;
-mod product;
+mod micro;
+mod norm;
+mod panels;
+mod rows;
+mod single;
 mod swiglu;
 
-pub(crate) use attention::{Seen, attend};
-pub(crate) use linear::Linear;
+pub(crate) use attention::{Attention, KeyPanels, Seen, ValuePanels};
+pub(crate) use micro::Chunk;
+pub(crate) use norm::rms_norm;
+pub(crate) use panels::Panels;
+pub(crate) use rows::Rows;
+pub(crate) use single::{Part, SingleAttention};
 pub(crate) use swiglu::swiglu;

@@ -43,7 +43,7 @@ fn stepwise(decoder: &dyn Decoder, ids: &[u32]) -> Vec<Tensor> {
         .prefill(&ids[..1], Needs::default(), &mut |_, _| ())
         .unwrap();
     let cache = Arc::new(CompressedCache::full(&prefill.snapshot));
-    let mut row = DecodeRow::new(cache, ids.len()).unwrap();
+    let mut row = DecodeRow::new(cache);
     let mut all = vec![prefill.logits];
     for &id in &ids[1..] {
         all.extend(decoder.step(&mut [&mut row], &[id]).unwrap());
@@ -56,7 +56,7 @@ fn greedy(decoder: &dyn Decoder, prompt: &[u32], count: usize) -> Vec<u32> {
         .prefill(prompt, Needs::default(), &mut |_, _| ())
         .unwrap();
     let cache = Arc::new(CompressedCache::full(&prefill.snapshot));
-    let mut row = DecodeRow::new(cache, count).unwrap();
+    let mut row = DecodeRow::new(cache);
     let mut generated = vec![best(&prefill.logits)];
     while generated.len() < count {
         let last = generated[generated.len() - 1];

@@ -216,10 +216,9 @@ fn check_context(
     })
 }
 
-/// Bytes of one position's keys and values over all KV heads of one layer.
-fn entry_bytes(model: &ResolvedModel, shape: &ModelShape) -> usize {
-    let width = if model.dtype == "f32" { 4 } else { 2 };
-    2 * shape.kv_heads * shape.head_dim * width
+/// Bytes of one position's keys and values over all KV heads of one layer; the cache is f32 whatever the weights are.
+fn entry_bytes(shape: &ModelShape) -> usize {
+    2 * shape.kv_heads * shape.head_dim * size_of::<f32>()
 }
 
 /// Checks that every budget holds its method's must-keep set; counts the prompts where it does not.
@@ -245,12 +244,8 @@ fn check_budgets(
         let must_keep = (method.must_keep_tokens)(&cell.method.params);
         let mut any_fits = prompts.is_empty();
         for (prompt, short) in prompts.iter().zip(&mut is_short) {
-            let total = (catalog.total_entries)(
-                budget,
-                prompt.tokens,
-                shape.layers,
-                entry_bytes(model, shape),
-            );
+            let total =
+                (catalog.total_entries)(budget, prompt.tokens, shape.layers, entry_bytes(shape));
             let least = must_keep.min(prompt.tokens) * shape.layers;
             if total < least as u64 {
                 *short = true;

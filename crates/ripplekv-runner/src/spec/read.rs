@@ -42,7 +42,7 @@ pub const KEYS: &[KeyInfo] = &[
     key("models[].path", "text", "local GGUF file or Hugging Face folder"),
     key("models[].hub", "text", "repository `org/name` of the Hugging Face hub"),
     key("models[].revision", "text", "branch, tag or commit of the hub repository; default: main"),
-    key("models[].dtype", "f32", "number format of weights and cache while running; more to come"),
+    key("models[].dtype", "f32", "number format of the weights while running: f32, f16 or bf16; sums and cache are f32"),
     key("tasks", "mapping", "which records to run"),
     key("tasks.pack", "text", "name or folder of the pack"),
     key("tasks.include", "list", "task and group names; default: every task of the pack"),
@@ -225,7 +225,7 @@ fn model(node: Node<'_>) -> Result<ModelSpec> {
         other => other.map(|(_, text)| text),
     };
     let dtype = match fields.get("dtype") {
-        Some(node) => node.choice(&[("f32", "f32")])?,
+        Some(node) => node.choice(&[("f32", "f32"), ("f16", "f16"), ("bf16", "bf16")])?,
         None => "f32",
     };
     Ok(ModelSpec {

@@ -1,22 +1,67 @@
 //! Teacher forcing over many variants of one prompt's cache at once. Below the first layer in which a variant differs
-//! its hidden states are the reference's, so it joins the batch only there; linear layers run over all variants at once.
+//! its hidden states are the reference's, so it joins the batch only there; every product runs over all variants at once,
+//! and keys or values that variants share are put in the order of products once.
 
-use candle_core::Tensor;
+use candle_core::{Result, Tensor};
 use rayon::prelude::*;
 
-use super::Llama;
-use crate::ModelError;
-use crate::decoder::{Branch, Forced, ForcedBranch};
-use crate::kernels::{Seen, attend};
+use super::layer::{Layer, Workspace, add, by_pieces};
+use super::{Llama, ModelError, failure};
+use crate::decoder::{Branch, Forced, ForcedBranch, host_slice};
+use crate::kernels::{KeyPanels, Seen, ValuePanels};
 use ripplekv_cache::CompressedLayer;
+
+/// Rows of one parallel piece of products.
+const PIECE: usize = 48;
 
 /// Where a forced token stands and what it sees.
 #[derive(Clone, Copy)]
 struct Placement {
+    /// Forced tokens.
+    tokens: usize,
     /// Position of the first token.
     first: usize,
     /// Tokens at the front that are prompt tokens already in the cache: they are read, not appended.
     reread: usize,
+}
+
+/// Keys or values of every KV head in the order of products, for each distinct tensor.
+struct Packed<P> {
+    of_caches: Vec<usize>,
+    heads: Vec<Vec<P>>,
+}
+
+impl<P: Send> Packed<P> {
+    /// One entry a cache; `pack` gets entries and rows of one KV head.
+    fn new(tensors: &[&Tensor], pack: impl Fn(usize, &[f32]) -> P + Sync) -> Result<Self> {
+        let mut distinct: Vec<&Tensor> = Vec::new();
+        let of_caches = tensors
+            .iter()
+            .map(|tensor| {
+                let known = distinct.iter().position(|known| known.id() == tensor.id());
+                known.unwrap_or_else(|| {
+                    distinct.push(tensor);
+                    distinct.len() - 1
+                })
+            })
+            .collect();
+        let heads = distinct
+            .par_iter()
+            .map(|tensor| {
+                let (kv_heads, length, dim) = tensor.dims3()?;
+                let guard = tensor.storage_and_layout();
+                let rows = host_slice(&guard.0, guard.1)?;
+                Ok((0..kv_heads)
+                    .map(|head| pack(length, &rows[head * length * dim..][..length * dim]))
+                    .collect())
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Self { of_caches, heads })
+    }
+
+    fn of(&self, cache: usize, head: usize) -> &P {
+        &self.heads[self.of_caches[cache]][head]
+    }
 }
 
 impl Llama {
@@ -26,145 +71,187 @@ impl Llama {
         tokens: &[u32],
         reread: bool,
         on_layer: &mut dyn FnMut(usize),
-    ) -> Result<Forced, ModelError> {
-        let invalid = |message: &str| -> ModelError {
-            candle_core::Error::Msg(format!("teacher forcing: {message}")).into()
-        };
+    ) -> std::result::Result<Forced, ModelError> {
+        let invalid = |message: &str| failure(format!("teacher forcing: {message}"));
         let Some(reference) = branches.first() else {
             return Err(invalid("no branch to run"));
         };
         if tokens.is_empty() || reference.from_layer != 0 {
             return Err(invalid("needs tokens, and a reference from layer 0 first"));
         }
-        let n = reference.cache.prompt_tokens;
+        if branches
+            .iter()
+            .any(|branch| branch.from_layer >= self.layers.len())
+        {
+            return Err(invalid("a branch begins beyond the last layer"));
+        }
         let place = Placement {
-            first: n - usize::from(reread),
+            tokens: tokens.len(),
+            first: reference.cache.prompt_tokens - usize::from(reread),
             reread: usize::from(reread),
         };
         self.check_positions(place.first + tokens.len() - 1)?;
-        let mut states: Vec<Option<Tensor>> = vec![None; branches.len()];
+        // in the order in which branches join, so that a new one goes to the end
+        let mut order: Vec<usize> = (0..branches.len()).collect();
+        order.sort_by_key(|&index| branches[index].from_layer);
+        let block = tokens.len() * self.config.hidden_size;
+        let mut states = self.embed(tokens)?;
         let mut local_errors: Vec<Option<f64>> = vec![None; branches.len()];
-        states[0] = Some(self.embed(tokens)?);
-        for layer in 0..self.layers.len() {
-            let reference = states[0].clone();
-            for (state, branch) in states.iter_mut().zip(branches) {
-                if state.is_none() && branch.from_layer <= layer {
-                    state.clone_from(&reference);
-                }
+        for (index, layer) in self.layers.iter().enumerate() {
+            let active = order.partition_point(|&branch| branches[branch].from_layer <= index);
+            while states.len() < active * block {
+                states.extend_from_within(..block);
             }
-            let active: Vec<usize> = (0..branches.len())
-                .filter(|index| states[*index].is_some())
-                .collect();
-            let stacked: Vec<&Tensor> = states.iter().flatten().collect();
-            let stacked = Tensor::cat(&stacked, 0)?;
-            let caches: Vec<&CompressedLayer> = active
+            let caches: Vec<&CompressedLayer> = order[..active]
                 .iter()
-                .map(|&index| &branches[index].cache.layers[layer])
+                .map(|&branch| &branches[branch].cache.layers[index])
                 .collect();
-            let attended = self.forced_attention(layer, &stacked, &caches, tokens.len(), place)?;
-            for (row, &index) in active.iter().enumerate() {
-                if index > 0 && branches[index].from_layer == layer {
-                    let own = |row: usize| attended.narrow(0, row * tokens.len(), tokens.len());
-                    local_errors[index] = Some(relative_error(&own(0)?, &own(row)?)?);
+            let attended = self.forced_attention(layer, &states, &caches, place)?;
+            let (reference, _) = attended.split_at(block);
+            for (own, &branch) in attended.chunks_exact(block).zip(&order).skip(1) {
+                if branches[branch].from_layer == index {
+                    local_errors[branch] = Some(relative_error(reference, own));
                 }
             }
-            let after = self.feed_forward(&self.layers[layer], &(stacked + attended)?)?;
-            for (row, &index) in active.iter().enumerate() {
-                states[index] = Some(after.narrow(0, row * tokens.len(), tokens.len())?);
-            }
-            on_layer(layer + 1);
+            add(&mut states, &attended);
+            by_pieces(
+                &mut states,
+                self.config.hidden_size,
+                PIECE,
+                |space, _, states| {
+                    self.feed_forward(layer, space, states);
+                    Ok(())
+                },
+            )?;
+            on_layer(index + 1);
         }
-        let branches = states
-            .into_iter()
-            .zip(local_errors)
-            .map(|(states, local_error)| {
-                let states = match states {
-                    Some(states) => states.contiguous()?,
-                    None => {
-                        candle_core::bail!("teacher forcing: a branch begins beyond the last layer")
-                    }
-                };
-                Ok(ForcedBranch {
+        let shape = (tokens.len(), self.config.hidden_size);
+        let mut forced: Vec<Option<Tensor>> = vec![None; branches.len()];
+        for (states, &branch) in states.chunks_exact(block).zip(&order) {
+            forced[branch] = Some(Tensor::from_slice(states, shape, &self.device)?);
+        }
+        let branches = forced.into_iter().flatten().zip(local_errors);
+        Ok(Forced {
+            branches: branches
+                .map(|(states, local_error)| ForcedBranch {
                     states,
                     local_error,
                 })
-            })
-            .collect::<candle_core::Result<_>>()?;
-        Ok(Forced { branches })
+                .collect(),
+        })
     }
 
     /// The attention part of one layer for stacked variants, `[variants * tokens, hidden]`, after the output projection.
     fn forced_attention(
         &self,
-        layer: usize,
-        stacked: &Tensor,
+        layer: &Layer,
+        states: &[f32],
         caches: &[&CompressedLayer],
-        tokens: usize,
         place: Placement,
-    ) -> candle_core::Result<Tensor> {
-        let weights = &self.layers[layer];
-        let normed = self.norm(stacked, &weights.input_norm)?;
-        let queries = weights.query.many_rows(&normed)?;
-        let keys = weights.key.many_rows(&normed)?;
-        let values = weights.value.many_rows(&normed)?;
-        let attended = caches
-            .par_iter()
+    ) -> Result<Vec<f32>> {
+        let (hidden, width, tokens) = (self.config.hidden_size, self.projections(), place.tokens);
+        let mut projected = vec![0.0; states.len() / hidden * width];
+        projected
+            .par_chunks_mut(PIECE * width)
+            .zip(states.par_chunks(PIECE * hidden))
             .enumerate()
-            .map(|(row, cache)| {
-                let own = |states: &Tensor| states.narrow(0, row * tokens, tokens);
-                self.attend_forced([own(&queries)?, own(&keys)?, own(&values)?], cache, place)
-            })
-            .collect::<candle_core::Result<Vec<_>>>()?;
-        weights.output.many_rows(&Tensor::cat(&attended, 0)?)
+            .for_each_init(Workspace::default, |space, (piece, (out, states))| {
+                let position = |row| place.first + (piece * PIECE + row) % tokens;
+                self.project(layer, space, states, out, position);
+            });
+        let dim = self.config.head_dim;
+        let row = |rows: &'_ [f32], entry: usize| -> std::ops::Range<usize> {
+            debug_assert!(rows.len() >= (entry + 1) * dim);
+            entry * dim..(entry + 1) * dim
+        };
+        let tensors = |part: fn(&CompressedLayer) -> &Tensor| -> Vec<&Tensor> {
+            caches.iter().map(|cache| part(cache)).collect()
+        };
+        let keys = Packed::new(&tensors(|cache| &cache.keys), |length, rows| {
+            KeyPanels::pack(length, dim, |entry| &rows[row(rows, entry)])
+        })?;
+        let values = Packed::new(&tensors(|cache| &cache.values), |length, rows| {
+            ValuePanels::pack(length, dim, |entry| &rows[row(rows, entry)])
+        })?;
+        let mut attended = vec![0.0; states.len()];
+        attended
+            .par_chunks_mut(tokens * hidden)
+            .zip(projected.par_chunks(tokens * width))
+            .enumerate()
+            .with_max_len(1)
+            .try_for_each_init(Workspace::default, |space, (branch, (out, projected))| {
+                let length = caches[branch].keys.dims3()?.1;
+                for head in 0..self.config.kv_heads {
+                    let prompt = Seen {
+                        keys: keys.of(branch, head),
+                        values: values.of(branch, head),
+                        length,
+                        causal_from: None,
+                    };
+                    self.attend_forced(space, projected, head, prompt, place);
+                }
+                let mixed = std::mem::take(&mut space.mixed);
+                self.project_output(layer, space, &mixed, out);
+                space.mixed = mixed;
+                Ok::<_, candle_core::Error>(())
+            })?;
+        Ok(attended)
     }
 
-    /// One variant's attention: over its prompt cache and, causally, over its own tokens. Inputs
-    /// `[tokens, heads * head_dim]`; returns the same shape as the queries.
+    /// One variant's attention in one KV head, over its prompt cache and, causally, over its own tokens, into
+    /// `space.mixed`.
     fn attend_forced(
         &self,
-        [query, key, value]: [Tensor; 3],
-        cache: &CompressedLayer,
+        space: &mut Workspace,
+        projected: &[f32],
+        kv_head: usize,
+        prompt: Seen<'_>,
         place: Placement,
-    ) -> candle_core::Result<Tensor> {
-        let (heads, kv_heads) = (self.config.heads, self.config.kv_heads);
-        let (tokens, _) = query.dims2()?;
-        let queries = self
-            .rope
-            .apply(&self.split_heads(&query, heads)?, place.first)?;
-        let keys = self
-            .rope
-            .apply(&self.split_heads(&key, kv_heads)?, place.first)?;
-        let values = self.split_heads(&value, kv_heads)?;
-        let appended = tokens - place.reread;
-        let mut pieces = vec![Seen {
-            keys: cache.keys.clone(),
-            values: cache.values.clone(),
-            causal_from: None,
-        }];
-        if appended > 0 {
-            pieces.push(Seen {
-                keys: keys.narrow(1, place.reread, appended)?,
-                values: values.narrow(1, place.reread, appended)?,
-                causal_from: Some(1 - place.reread),
-            });
+    ) {
+        let (dim, kv_heads) = (self.config.head_dim, self.config.kv_heads);
+        let group = self.config.heads / kv_heads;
+        let (width, mixed_width) = (self.projections(), self.query_width());
+        let column = |row: usize, column: usize| &projected[row * width + column..][..dim];
+        let keys_from = mixed_width + kv_head * dim;
+        let appended = place.tokens - place.reread;
+        let own_key = |entry| column(place.reread + entry, keys_from);
+        let own_value = |entry| column(place.reread + entry, keys_from + kv_heads * dim);
+        let own_keys = KeyPanels::pack(appended, dim, own_key);
+        let own_values = ValuePanels::pack(appended, dim, own_value);
+        let own = Seen {
+            keys: &own_keys,
+            values: &own_values,
+            length: appended,
+            causal_from: Some(1 - place.reread),
+        };
+        let query = |position, of_group| column(position, (kv_head * group + of_group) * dim);
+        space.attention.run(
+            [place.tokens, group, dim],
+            self.scale(),
+            query,
+            &[prompt, own],
+        );
+        space.mixed.resize(place.tokens * mixed_width, 0.0);
+        for (position, mixed) in space.mixed.chunks_exact_mut(mixed_width).enumerate() {
+            let own = &mut mixed[kv_head * group * dim..][..group * dim];
+            for (of_group, out) in own.chunks_exact_mut(dim).enumerate() {
+                space.attention.read(position, of_group, group, out);
+            }
         }
-        attend(&queries, &pieces, self.scale())
     }
 }
 
 /// Frobenius norm of the difference over that of the reference.
-fn relative_error(reference: &Tensor, other: &Tensor) -> candle_core::Result<f64> {
-    let reference = reference.flatten_all()?.to_vec1::<f32>()?;
-    let other = other.flatten_all()?.to_vec1::<f32>()?;
+fn relative_error(reference: &[f32], other: &[f32]) -> f64 {
     let mut difference = 0.0f64;
     let mut size = 0.0f64;
-    for (a, b) in reference.iter().zip(&other) {
+    for (a, b) in reference.iter().zip(other) {
         difference += f64::from(b - a).powi(2);
         size += f64::from(*a).powi(2);
     }
-    Ok(if difference == 0.0 {
+    if difference == 0.0 {
         0.0
     } else {
         (difference / size).sqrt()
-    })
+    }
 }

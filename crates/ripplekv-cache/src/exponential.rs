@@ -22,7 +22,7 @@ const COEFFICIENTS: [f32; 7] = [
 
 /// 2^x in every lane.
 #[inline(always)]
-pub(crate) fn exp2<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+pub fn exp2<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     let x = simd.max_f32s(x, simd.splat_f32s(SMALLEST));
     let x = simd.min_f32s(x, simd.splat_f32s(LARGEST));
     let shifted = simd.add_f32s(x, simd.splat_f32s(ROUND));

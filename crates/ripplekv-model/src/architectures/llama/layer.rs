@@ -1,0 +1,213 @@
+//! What every pass does with rows of hidden states in one layer, apart from attention.
+
+use candle_core::Result;
+use rayon::prelude::*;
+
+use super::Llama;
+use crate::kernels::{Attention, Chunk, Panels, Rows, rms_norm, swiglu};
+
+/// Weights of one layer.
+pub(super) struct Layer {
+    /// `[hidden]`.
+    pub(super) input_norm: Vec<f32>,
+    /// Queries, keys and values of all heads, one after another.
+    pub(super) projections: Panels,
+    pub(super) output: Panels,
+    /// `[hidden]`.
+    pub(super) post_norm: Vec<f32>,
+    /// Gate, then up.
+    pub(super) gate_up: Panels,
+    pub(super) down: Panels,
+}
+
+/// Working memory of one thread, used again from layer to layer.
+#[derive(Default)]
+pub(super) struct Workspace {
+    pub(super) attention: Attention,
+    /// Mixed values of some positions, `[rows, heads * head_dim]`.
+    pub(super) mixed: Vec<f32>,
+    rows: Rows,
+    normed: Vec<f32>,
+    wide: Vec<f32>,
+    narrow: Vec<f32>,
+}
+
+impl Llama {
+    /// Queries, keys and values of `states`, `[rows, hidden]`, into `out`, `[rows, projections]`; queries and keys turned
+    /// to the positions that `position` gives for each row.
+    pub(super) fn project(
+        &self,
+        layer: &Layer,
+        space: &mut Workspace,
+        states: &[f32],
+        out: &mut [f32],
+        position: impl Fn(usize) -> usize,
+    ) {
+        self.norm_rows(
+            states,
+            &layer.input_norm,
+            &mut space.normed,
+            &mut space.rows,
+        );
+        layer.projections.multiply_here(&space.rows, out);
+        self.turn(out, position);
+    }
+
+    /// Turns queries and keys in rows of projections.
+    pub(super) fn turn(&self, rows: &mut [f32], position: impl Fn(usize) -> usize) {
+        let turned = (self.config.heads + self.config.kv_heads) * self.config.head_dim;
+        for (row, values) in rows.chunks_exact_mut(self.projections()).enumerate() {
+            self.rope.apply(&mut values[..turned], position(row));
+        }
+    }
+
+    /// Adds the output projection of `space.mixed` and then the feed-forward part to `states`, `[rows, hidden]`.
+    pub(super) fn finish(&self, layer: &Layer, space: &mut Workspace, states: &mut [f32]) {
+        let mut projected = std::mem::take(&mut space.narrow);
+        projected.resize(states.len(), 0.0);
+        let mixed = std::mem::take(&mut space.mixed);
+        self.project_output(layer, space, &mixed, &mut projected);
+        add(states, &projected);
+        (space.mixed, space.narrow) = (mixed, projected);
+        self.feed_forward(layer, space, states);
+    }
+
+    /// The output projection of `mixed`, `[rows, heads * head_dim]`, into `out`, `[rows, hidden]`.
+    pub(super) fn project_output(
+        &self,
+        layer: &Layer,
+        space: &mut Workspace,
+        mixed: &[f32],
+        out: &mut [f32],
+    ) {
+        space.rows.set(mixed, self.query_width());
+        layer.output.multiply_here(&space.rows, out);
+    }
+
+    /// Adds the feed-forward part to `states`, `[rows, hidden]`.
+    pub(super) fn feed_forward(&self, layer: &Layer, space: &mut Workspace, states: &mut [f32]) {
+        let inner = self.config.intermediate_size;
+        let rows = states.len() / self.config.hidden_size;
+        self.norm_rows(states, &layer.post_norm, &mut space.normed, &mut space.rows);
+        space.wide.resize(rows * 2 * inner, 0.0);
+        layer.gate_up.multiply_here(&space.rows, &mut space.wide);
+        space.rows.reset(rows, inner);
+        for (row, values) in space.wide.chunks_exact_mut(2 * inner).enumerate() {
+            let (gate, up) = values.split_at_mut(inner);
+            swiglu(gate, up);
+            space.rows.set_row(row, gate);
+        }
+        space.narrow.resize(states.len(), 0.0);
+        layer.down.multiply_here(&space.rows, &mut space.narrow);
+        add(states, &space.narrow);
+    }
+
+    fn norm_rows(&self, states: &[f32], weight: &[f32], normed: &mut Vec<f32>, rows: &mut Rows) {
+        let hidden = self.config.hidden_size;
+        rows.reset(states.len() / hidden, hidden);
+        normed.resize(hidden, 0.0);
+        for (row, states) in states.chunks_exact(hidden).enumerate() {
+            rms_norm(states, weight, self.config.rms_norm_eps, normed);
+            rows.set_row(row, normed);
+        }
+    }
+
+    /// [`Llama::project`] and the rest for rows so few that outputs are what runs in parallel.
+    pub(super) fn few(&self) -> Few<'_> {
+        Few {
+            llama: self,
+            rows: Rows::default(),
+            normed: Vec::new(),
+            blocks: Vec::new(),
+        }
+    }
+
+    /// `[heads * head_dim]`.
+    pub(super) fn query_width(&self) -> usize {
+        self.config.heads * self.config.head_dim
+    }
+
+    /// Width of a row of queries, keys and values.
+    pub(super) fn projections(&self) -> usize {
+        (self.config.heads + 2 * self.config.kv_heads) * self.config.head_dim
+    }
+}
+
+/// The same work for few rows, parallel over the outputs of each product; the same bits.
+pub(super) struct Few<'a> {
+    llama: &'a Llama,
+    rows: Rows,
+    normed: Vec<f32>,
+    blocks: Vec<Chunk>,
+}
+
+impl Few<'_> {
+    /// `weight` times the norm of `states`.
+    pub(super) fn normed(
+        &mut self,
+        states: &[f32],
+        norm: &[f32],
+        weight: &Panels,
+        out: &mut Vec<f32>,
+    ) {
+        self.llama
+            .norm_rows(states, norm, &mut self.normed, &mut self.rows);
+        weight.multiply(&self.rows, &mut self.blocks, out);
+    }
+
+    /// `weight` times `inputs`, rows of `width`.
+    pub(super) fn plain(
+        &mut self,
+        inputs: &[f32],
+        width: usize,
+        weight: &Panels,
+        out: &mut Vec<f32>,
+    ) {
+        self.rows.set(inputs, width);
+        weight.multiply(&self.rows, &mut self.blocks, out);
+    }
+
+    /// `weight` times `silu(gate) * up`; `gate_up` is `[rows, 2 * inner]` and used up.
+    pub(super) fn gated(
+        &mut self,
+        gate_up: &mut [f32],
+        inner: usize,
+        weight: &Panels,
+        out: &mut Vec<f32>,
+    ) {
+        self.rows.reset(gate_up.len() / (2 * inner), inner);
+        for (row, values) in gate_up.chunks_exact_mut(2 * inner).enumerate() {
+            let (gate, up) = values.split_at_mut(inner);
+            swiglu(gate, up);
+            self.rows.set_row(row, gate);
+        }
+        weight.multiply(&self.rows, &mut self.blocks, out);
+    }
+}
+
+pub(super) fn add(states: &mut [f32], change: &[f32]) {
+    for (state, change) in states.iter_mut().zip(change) {
+        *state += change;
+    }
+}
+
+/// Runs over `states` in pieces of some rows, late rows first (of a causal prompt they cost the most); gives what each
+/// piece gave, in order.
+pub(super) fn by_pieces<T: Send>(
+    states: &mut [f32],
+    row: usize,
+    rows_of_piece: usize,
+    work: impl Fn(&mut Workspace, usize, &mut [f32]) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let mut results = states
+        .par_chunks_mut(rows_of_piece * row)
+        .enumerate()
+        .rev()
+        .with_max_len(1)
+        .map_init(Workspace::default, |space, (piece, states)| {
+            work(space, piece * rows_of_piece, states)
+        })
+        .collect::<Result<Vec<T>>>()?;
+    results.reverse();
+    Ok(results)
+}

@@ -1,0 +1,208 @@
+//! The dense prefill, layer by layer: projections of all positions, then for each piece of positions attention, output
+//! projection and feed-forward part in one go, so that nothing of a piece leaves the caches of its core.
+
+use candle_core::{Result, Tensor};
+use rayon::prelude::*;
+use ripplekv_cache::{LayerState, Snapshot};
+
+use super::layer::{Layer, Workspace, by_pieces};
+use super::{Llama, failure};
+use crate::ModelError;
+use crate::decoder::{Prefill, PrefillOptions, host_slice};
+use crate::kernels::{KeyPanels, Seen, ValuePanels};
+
+/// Positions of one piece: few, so that threads end together; enough to read weights and keys seldom.
+const PIECE: usize = 48;
+
+/// Keys and values of one KV head in the order of products.
+struct Head {
+    keys: KeyPanels,
+    values: ValuePanels,
+}
+
+impl Llama {
+    pub(super) fn prefill_layers(
+        &self,
+        ids: &[u32],
+        options: PrefillOptions<'_>,
+        on_layer: &mut dyn FnMut(usize, &LayerState),
+    ) -> std::result::Result<Prefill, ModelError> {
+        let n = ids.len();
+        if n == 0 {
+            return Err(failure("the prompt has no tokens".to_owned()));
+        }
+        self.check_positions(n - 1)?;
+        let hidden = self.config.hidden_size;
+        let window = options.needs.window_queries.min(n);
+        let mut states = self.embed(ids)?;
+        let mut projected = vec![0.0; n * self.projections()];
+        let mut layers = Vec::new();
+        let mut hidden_change = Vec::new();
+        for (index, layer) in self.layers.iter().enumerate() {
+            self.project_all(layer, &states, &mut projected);
+            let mut state = self.layer_state(&projected, n, window)?;
+            if let Some(edit) = options.edit_values {
+                state.values = edit(index, state.values)?.contiguous()?;
+            }
+            let heads = self.heads(&state)?;
+            on_layer(index, &state);
+            if options.discard_layers {
+                drop(state);
+            } else {
+                layers.push(state);
+            }
+            // of the last layer only the last position is read on
+            let is_cut = index + 1 == self.layers.len() && !options.hidden_change;
+            let read_from = if is_cut { n - 1 } else { 0 };
+            let changes = by_pieces(
+                &mut states[read_from * hidden..],
+                hidden,
+                PIECE,
+                |space, first, states| {
+                    let before = options.hidden_change.then(|| states.to_vec());
+                    self.attend_piece(space, &projected, &heads, read_from + first, states.len());
+                    self.finish(layer, space, states);
+                    let cosines = before.map(|before| cosines_of_rows(&before, states, hidden));
+                    Ok(cosines.unwrap_or_default())
+                },
+            )?;
+            if options.hidden_change {
+                hidden_change.push(1.0 - changes.iter().flatten().sum::<f64>() / n as f64);
+            }
+        }
+        let logits = self.row_logits(&states[(n - 1) * hidden..]);
+        Ok(Prefill {
+            snapshot: Snapshot {
+                layers,
+                prompt_tokens: n,
+            },
+            logits: Tensor::from_vec(logits, self.config.vocab_size, &self.device)?,
+            hidden_change,
+        })
+    }
+
+    /// Queries, keys and values of all positions, `[n, projections]`.
+    fn project_all(&self, layer: &Layer, states: &[f32], projected: &mut [f32]) {
+        let (hidden, width) = (self.config.hidden_size, self.projections());
+        projected
+            .par_chunks_mut(PIECE * width)
+            .zip(states.par_chunks(PIECE * hidden))
+            .enumerate()
+            .with_max_len(1)
+            .for_each_init(Workspace::default, |space, (piece, (out, states))| {
+                self.project(layer, space, states, out, |row| piece * PIECE + row);
+            });
+    }
+
+    /// The cache of one layer, and the last `window` queries.
+    fn layer_state(&self, projected: &[f32], n: usize, window: usize) -> Result<LayerState> {
+        let (heads, kv_heads) = (self.config.heads, self.config.kv_heads);
+        let keys_from = self.query_width();
+        let values_from = keys_from + kv_heads * self.config.head_dim;
+        let window_queries = match window {
+            0 => None,
+            _ => Some(self.by_head(projected, heads, 0, n - window)?),
+        };
+        Ok(LayerState {
+            keys: self.by_head(projected, kv_heads, keys_from, 0)?,
+            values: self.by_head(projected, kv_heads, values_from, 0)?,
+            window_queries,
+        })
+    }
+
+    /// `heads` heads that begin at column `column`, from position `first` on: `[heads, positions, head_dim]`.
+    fn by_head(
+        &self,
+        projected: &[f32],
+        heads: usize,
+        column: usize,
+        first: usize,
+    ) -> Result<Tensor> {
+        let (dim, width) = (self.config.head_dim, self.projections());
+        let rows = &projected[first * width..];
+        let positions = rows.len() / width;
+        let mut out = vec![0.0; heads * positions * dim];
+        out.par_chunks_mut(positions * dim)
+            .enumerate()
+            .for_each(|(head, out)| {
+                let column = column + head * dim;
+                for (out, row) in out.chunks_exact_mut(dim).zip(rows.chunks_exact(width)) {
+                    out.copy_from_slice(&row[column..column + dim]);
+                }
+            });
+        Tensor::from_vec(out, (heads, positions, dim), &self.device)
+    }
+
+    /// Keys and values of a layer in the order of products.
+    fn heads(&self, state: &LayerState) -> Result<Vec<Head>> {
+        let dim = self.config.head_dim;
+        let [keys, values] = [&state.keys, &state.values].map(|tensor| tensor.storage_and_layout());
+        let (keys, values) = (
+            host_slice(&keys.0, keys.1)?,
+            host_slice(&values.0, values.1)?,
+        );
+        let length = keys.len() / (self.config.kv_heads * dim);
+        Ok(keys
+            .par_chunks(length * dim)
+            .zip(values.par_chunks(length * dim))
+            .map(|(keys, values)| Head {
+                keys: KeyPanels::pack(length, dim, |entry| &keys[entry * dim..][..dim]),
+                values: ValuePanels::pack(length, dim, |entry| &values[entry * dim..][..dim]),
+            })
+            .collect())
+    }
+
+    /// Mixes the values for the positions from `first` on, as many as fit into `states_len` hidden numbers, into
+    /// `space.mixed`.
+    fn attend_piece(
+        &self,
+        space: &mut Workspace,
+        projected: &[f32],
+        heads: &[Head],
+        first: usize,
+        states_len: usize,
+    ) {
+        let dim = self.config.head_dim;
+        let group = self.config.heads / self.config.kv_heads;
+        let count = states_len / self.config.hidden_size;
+        let (width, mixed_width) = (self.projections(), self.query_width());
+        let n = projected.len() / width;
+        space.mixed.resize(count * mixed_width, 0.0);
+        for (kv_head, head) in heads.iter().enumerate() {
+            let query = |position: usize, of_group: usize| {
+                let column = (kv_head * group + of_group) * dim;
+                &projected[(first + position) * width + column..][..dim]
+            };
+            let seen = [Seen {
+                keys: &head.keys,
+                values: &head.values,
+                length: n,
+                causal_from: Some(first + 1),
+            }];
+            space
+                .attention
+                .run([count, group, dim], self.scale(), query, &seen);
+            for (position, mixed) in space.mixed.chunks_exact_mut(mixed_width).enumerate() {
+                let own = &mut mixed[kv_head * group * dim..][..group * dim];
+                for (of_group, out) in own.chunks_exact_mut(dim).enumerate() {
+                    space.attention.read(position, of_group, group, out);
+                }
+            }
+        }
+    }
+}
+
+/// Cosine between every row before and after.
+fn cosines_of_rows(before: &[f32], after: &[f32], width: usize) -> Vec<f64> {
+    let dot = |x: &[f32], y: &[f32]| -> f64 {
+        x.iter()
+            .zip(y)
+            .map(|(x, y)| f64::from(*x) * f64::from(*y))
+            .sum()
+    };
+    before
+        .chunks_exact(width)
+        .zip(after.chunks_exact(width))
+        .map(|(a, b)| dot(a, b) / (dot(a, a) * dot(b, b)).sqrt())
+        .collect()
+}
