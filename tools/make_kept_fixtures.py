@@ -19,7 +19,7 @@ import sys
 import kvpress
 import torch
 import transformers
-from kvpress import SnapKVPress, StreamingLLMPress
+from kvpress import KeyDiffPress, KnormPress, SnapKVPress, StreamingLLMPress, TOVAPress
 from transformers import DynamicCache, LlamaForCausalLM
 
 from importlib.metadata import version
@@ -67,21 +67,27 @@ def kept_positions(full, pressed):
     return result
 
 
-class Recorded(SnapKVPress):
-    """SnapKVPress that also shows its scores."""
+def recorded(kind):
+    """A press that also shows its scores."""
 
-    def score(self, module, *arguments, **named):
-        scores = super().score(module, *arguments, **named)
-        self.seen[module.layer_idx] = scores[0]
-        return scores
+    class Recorded(kind):
+        def score(self, module, *arguments, **named):
+            scores = super().score(module, *arguments, **named)
+            self.seen[module.layer_idx] = scores[0]
+            return scores
+
+    return Recorded
+
+
+def pressed_with_scores(model, ids, kind, kept, **options):
+    press = recorded(kind)(compression_ratio=ratio_for(kept, len(ids)), **options)
+    press.seen = {}
+    pressed = cache_of(model, ids, press)
+    return pressed, [press.seen[layer] for layer in sorted(press.seen)]
 
 
 def snapkv(model, ids, kept, window=64, kernel=5):
-    press = Recorded(compression_ratio=ratio_for(kept, len(ids)), window_size=window, kernel_size=kernel)
-    press.seen = {}
-    pressed = cache_of(model, ids, press)
-    scores = [press.seen[layer] for layer in sorted(press.seen)]
-    return pressed, scores
+    return pressed_with_scores(model, ids, SnapKVPress, kept, window_size=window, kernel_size=kernel)
 
 
 def smallest_gap(scores, kept, window):
@@ -91,7 +97,7 @@ def smallest_gap(scores, kept, window):
             ordered = row.sort(descending=True).values
             wanted = kept - window
             if 0 < wanted < len(ordered):
-                gaps.append(((ordered[wanted - 1] - ordered[wanted]) / ordered[wanted]).item())
+                gaps.append(((ordered[wanted - 1] - ordered[wanted]) / ordered[wanted].abs()).item())
     return min(gaps, default=float("inf"))
 
 
@@ -126,19 +132,38 @@ def streaming_cases(model, ids):
     return cases
 
 
+# Name, press, entries at the end that always stay.
+PLAIN_METHODS = [("knorm", KnormPress, 0), ("tova", TOVAPress, 1), ("keydiff", KeyDiffPress, 0)]
+PLAIN_KEPT_TOKENS = [100, 20, 2]
+
+
+def plain_cases(model, ids):
+    """Methods without parameters."""
+    full = cache_of(model, ids)
+    cases, worst = [], float("inf")
+    for method, kind, always in PLAIN_METHODS:
+        for kept in PLAIN_KEPT_TOKENS:
+            pressed, scores = pressed_with_scores(model, ids, kind, kept)
+            worst = min(worst, smallest_gap(scores, kept, always))
+            cases.append({"method": method, "kept_tokens": kept, "kept": kept_positions(full, pressed)})
+    return cases, worst
+
+
 def fixture(folder):
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     for seed in range(FIRST_SEED, FIRST_SEED + 200):
         generator = torch.Generator().manual_seed(seed)
         ids = torch.randint(0, model.config.vocab_size, (PROMPT_TOKENS,), generator=generator).tolist()
-        cases, scores, gap = snapkv_cases(model, ids)
+        cases, scores, snapkv_gap = snapkv_cases(model, ids)
+        plain, plain_gap = plain_cases(model, ids)
+        gap = min(snapkv_gap, plain_gap)
         if gap >= SMALLEST_SAFE_GAP:
             break
     else:
         raise SystemExit(f"{folder}: no seed with a gap of {SMALLEST_SAFE_GAP}")
     double = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
-    exact, _, _ = snapkv_cases(double, ids)
-    assert [case["kept"] for case in exact] == [case["kept"] for case in cases], "f64 keeps other entries"
+    exact = snapkv_cases(double, ids)[0] + plain_cases(double, ids)[0]
+    assert [case["kept"] for case in exact] == [case["kept"] for case in cases + plain], "f64 keeps other entries"
     stored = [
         {
             "window": window,
@@ -154,7 +179,7 @@ def fixture(folder):
         "seed": seed,
         "ids": ids,
         "smallest_relative_gap": gap,
-        "cases": cases + streaming_cases(model, ids),
+        "cases": cases + plain + streaming_cases(model, ids),
         "scores": stored,
     }
 

@@ -44,6 +44,8 @@ pub(crate) enum Verb {
     Fetch(FetchArguments),
     /// Score prediction files in LongBench's format; needs no model
     Score(ScoreArguments),
+    /// Measure speed and memory on given prompts, beside a peer's measurements where given
+    Bench(BenchArguments),
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -258,6 +260,71 @@ pub(crate) struct ScoreArguments {
     /// LongBench-E: scores by length bucket
     #[arg(long)]
     pub(crate) e: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchPart {
+    /// Prefill and decoding of one row
+    Forward,
+    /// 16 cells: full, and five methods at three budgets
+    Grid,
+    /// The sensitivity profile of one sample
+    Profile,
+    /// Reading memory
+    Bandwidth,
+}
+
+impl std::fmt::Display for BenchPart {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let value = self.to_possible_value();
+        formatter.write_str(value.as_ref().map_or("", |value| value.get_name()))
+    }
+}
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchArguments {
+    /// Prompts of exact lengths, as tools/peers/bench_peers.py writes them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prompts: PathBuf,
+    /// The peer's measurements, by the same program
+    #[arg(long, value_name = "FILE")]
+    pub(crate) peers: Option<PathBuf>,
+    /// Keep measurements in this file; what it holds already stays and is shown too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Parts to measure
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_values_t = [BenchPart::Forward, BenchPart::Grid, BenchPart::Profile, BenchPart::Bandwidth],
+    )]
+    pub(crate) parts: Vec<BenchPart>,
+    /// Prompt lengths; default: all for forward, 4096 for grid, 2048 for profile
+    #[arg(long, value_name = "TOKENS", value_delimiter = ',')]
+    pub(crate) lengths: Vec<usize>,
+    /// Runs of each prefill
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) repeats: usize,
+    /// Tokens to generate
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) new_tokens: usize,
+    /// The model: a name, or a path with a '/' or '.gguf' in it
+    #[arg(long, default_value = "smollm2-135m-instruct-q4")]
+    pub(crate) model: String,
+    #[command(flatten)]
+    pub(crate) machine: MachineArguments,
+    /// Print the lines as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Measure one part at one length in this process
+    #[arg(long, hide = true, value_parser = parse_child)]
+    pub(crate) child: Option<(BenchPart, usize)>,
+}
+
+fn parse_child(text: &str) -> Result<(BenchPart, usize), String> {
+    let (part, tokens) = text.split_once(':').ok_or("must be PART:TOKENS")?;
+    let tokens = tokens.parse().map_err(|_| "must be PART:TOKENS")?;
+    Ok((BenchPart::from_str(part, true)?, tokens))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

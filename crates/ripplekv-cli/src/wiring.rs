@@ -14,8 +14,10 @@ use ripplekv_model::catalog::{MODELS, ModelFiles, ModelReference, resolve};
 use ripplekv_model::fetch::jieba;
 use ripplekv_model::home::Home;
 use ripplekv_runner::catalog::{Catalog, MethodEntry, ModelEntry, ParamInfo, ParamProblem};
+use ripplekv_runner::cell::{ModelSource, ResolvedModel};
 use ripplekv_runner::engine::Loader;
 use ripplekv_runner::fake::{self, FakeLoader};
+use ripplekv_runner::hint_for;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -128,6 +130,27 @@ fn models() -> Vec<ModelEntry> {
 
 fn home() -> Result<Home, Failure> {
     Home::from_environment().map_err(|error| Failure::Data(error.to_string()))
+}
+
+/// The model that a command line names: one of the table, or a path with a '/' or '.gguf' in it.
+pub(crate) fn named_model(name: &str) -> Result<ResolvedModel, Failure> {
+    let is_path = name.contains(['/', '\\']) || name.ends_with(".gguf");
+    let known: Vec<&str> = catalog().models.iter().map(|model| model.name).collect();
+    if !is_path && !known.contains(&name) {
+        return Err(Failure::Data(format!(
+            "unknown model '{name}'\nhint: {}",
+            hint_for(name, &known)
+        )));
+    }
+    Ok(ResolvedModel {
+        name: name.to_owned(),
+        source: if is_path {
+            ModelSource::Path(name.to_owned())
+        } else {
+            ModelSource::Named(name.to_owned())
+        },
+        dtype: "f32".to_owned(),
+    })
 }
 
 /// Opens models on a device.

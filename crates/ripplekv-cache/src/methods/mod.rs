@@ -2,10 +2,13 @@
 //! the parameters `scorer` and `allocator` replace a method's own.
 
 mod full;
+mod keydiff;
+mod knorm;
 mod pyramidkv;
 mod ripplekv;
 mod snapkv;
 mod streaming_llm;
+mod tova;
 
 use serde_json::{Map, Value};
 
@@ -33,6 +36,9 @@ pub const METHODS: &[MethodInfo] = &[
     full::INFO,
     streaming_llm::INFO,
     snapkv::INFO,
+    knorm::INFO,
+    tova::INFO,
+    keydiff::INFO,
     pyramidkv::INFO,
     ripplekv::INFO,
 ];

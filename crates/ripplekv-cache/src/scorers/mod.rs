@@ -1,8 +1,12 @@
 //! Scorers: how important each cached prompt entry of each KV head is.
 
+mod keydiff;
+mod knorm;
 mod snapkv;
 mod streaming_llm;
+mod tova;
 
+use candle_core::DType;
 use serde_json::{Map, Value};
 
 use crate::params::ParamInfo;
@@ -41,7 +45,7 @@ pub trait Scorer: Send + Sync {
     /// What the prefill must store for this scorer.
     fn needs(&self) -> Needs;
 
-    /// Size of the must-keep set of one KV head; the least a layer can be given.
+    /// The least a KV head of a layer can be given: the size of the must-keep set, or 1 where that set is empty.
     fn must_keep_tokens(&self) -> usize;
 
     /// The must-keep positions for a prompt of `prompt_tokens` tokens, ascending.
@@ -88,4 +92,23 @@ impl ScorerInfo {
 }
 
 /// All scorers.
-pub const SCORERS: &[ScorerInfo] = &[streaming_llm::INFO, snapkv::INFO];
+pub const SCORERS: &[ScorerInfo] = &[
+    streaming_llm::INFO,
+    snapkv::INFO,
+    knorm::INFO,
+    tova::INFO,
+    keydiff::INFO,
+];
+
+/// What a layer keeps at least where a scorer has no must-keep set, as in kvpress: no cache is empty.
+const LEAST_ENTRIES: usize = 1;
+
+/// Keys of a layer in f32, `[kv_heads, n, head_dim]` row by row.
+fn key_values(layer: &LayerState) -> Result<Vec<f32>, CacheError> {
+    Ok(layer.keys.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+}
+
+/// Sum of squares, channel by channel.
+fn squares(key: &[f32]) -> f64 {
+    key.iter().map(|&channel| f64::from(channel).powi(2)).sum()
+}

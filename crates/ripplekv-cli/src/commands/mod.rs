@@ -1,5 +1,6 @@
 //! One file a verb.
 
+mod bench;
 mod check;
 mod completions;
 mod damage;
@@ -49,6 +50,7 @@ pub(crate) fn execute(arguments: &Cli, output: &Output) -> Result<u8, Failure> {
         Verb::Export(arguments) => done(export::export(arguments, *output)),
         Verb::Fetch(arguments) => done(fetch::fetch(arguments, *output)),
         Verb::Score(arguments) => done(score::score(arguments, *output)),
+        Verb::Bench(arguments) => bench::bench(arguments, *output),
         Verb::Completions { shell } => done(completions::completions(*shell, *output)),
         Verb::Man { dir } => done(completions::man(dir, *output)),
         Verb::Schema => done(schema::schema(*output)),

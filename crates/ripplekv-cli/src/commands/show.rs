@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use ripplekv_runner::cell::{ModelSource, ResolvedModel};
+use ripplekv_runner::RunnerError;
+use ripplekv_runner::cell::ResolvedModel;
 use ripplekv_runner::plan::{Plan, PlanOptions};
 use ripplekv_runner::spec::{ProtocolSpec, Spec};
-use ripplekv_runner::{RunnerError, hint_for};
 use ripplekv_tasks::{
     Pack, PromptOptions, Record, TaskInfo, find_task, official_max_context, prepare, render,
 };
@@ -83,30 +83,13 @@ fn model(
     spec: Option<&Spec>,
     folder: &std::path::Path,
 ) -> Result<Option<ResolvedModel>, Failure> {
-    let catalog = wiring::catalog();
     if let Some(name) = &arguments.model {
-        let is_path = name.contains(['/', '\\']) || name.ends_with(".gguf");
-        let known: Vec<&str> = catalog.models.iter().map(|model| model.name).collect();
-        if !is_path && !known.contains(&name.as_str()) {
-            return Err(Failure::Data(format!(
-                "unknown model '{name}'\nhint: {}",
-                hint_for(name, &known)
-            )));
-        }
-        return Ok(Some(ResolvedModel {
-            name: name.clone(),
-            source: if is_path {
-                ModelSource::Path(name.clone())
-            } else {
-                ModelSource::Named(name.clone())
-            },
-            dtype: "f32".to_owned(),
-        }));
+        return wiring::named_model(name).map(Some);
     }
     let Some(spec) = spec else { return Ok(None) };
     let plan = Plan::new(
         spec,
-        &catalog,
+        &wiring::catalog(),
         &PathBuf::from(folder),
         PlanOptions::default(),
     )?;

@@ -1,0 +1,340 @@
+//! One measurement in this process, through the engine that experiments use.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use rayon::prelude::*;
+use ripplekv_runner::RunnerError;
+use ripplekv_runner::cell::{CellKey, ResolvedMethod};
+use ripplekv_runner::engine::{
+    CellRequest, CellResult, Engine, EngineError, FirstToken, Injection, ModelIdentity, NoiseNorm,
+    NoisePositions, PromptRequest, SensitivityRequest, ShortPrompts, Signals,
+};
+use ripplekv_runner::store::peak_rss_bytes;
+use ripplekv_tasks::StopRule;
+use serde_json::Value;
+
+use super::document::{Bandwidth, Forward, Grid, GridRun, Profile};
+use crate::arguments::{BenchArguments, BenchPart};
+use crate::failure::Failure;
+use crate::wiring;
+
+/// The common grid: what kvpress can run on a CPU too.
+const METHODS: [&str; 5] = ["streaming-llm", "snapkv", "knorm", "tova", "keydiff"];
+const BUDGETS: [&str; 3] = ["10%", "20%", "30%"];
+
+/// Sizes of the grid that are run; the last is the whole of it.
+const GRID_CELLS: [usize; 3] = [1, 4, 16];
+
+/// The profile's answer (m) and noise.
+const ANSWER_TOKENS: usize = 32;
+const SIGMA: f64 = 0.1;
+
+/// A first run on so many tokens wakes threads and allocator.
+const WARM_UP_TOKENS: usize = 256;
+
+/// A long prompt is not repeated beyond this; its runs differ by little. As tools/peers/bench_peers.py.
+const REPEAT_UNTIL_SECONDS: f64 = 20.0;
+
+/// What memory may hold beside weights and caches.
+const ALLOWANCE_BYTES: u64 = 200_000_000;
+
+/// Buffer that is read to measure bandwidth; far beyond any cache.
+const BANDWIDTH_BYTES: usize = 1 << 30;
+
+/// One measurement as one line of JSON.
+///
+/// # Errors
+/// When the model cannot be loaded or run.
+pub(super) fn measure(
+    part: BenchPart,
+    ids: &[u32],
+    arguments: &BenchArguments,
+) -> Result<String, Failure> {
+    let text = match part {
+        BenchPart::Forward => serde_json::to_string(&forward(&mut Bench::new(ids, arguments)?)?),
+        BenchPart::Grid => serde_json::to_string(&grid(&mut Bench::new(ids, arguments)?)?),
+        BenchPart::Profile => serde_json::to_string(&profile(&mut Bench::new(ids, arguments)?)?),
+        BenchPart::Bandwidth => serde_json::to_string(&bandwidth()),
+    };
+    text.map_err(|error| Failure::Data(format!("bench: {error}")))
+}
+
+struct Bench<'a> {
+    engine: Box<dyn Engine>,
+    ids: &'a [u32],
+    repeats: usize,
+    new_tokens: usize,
+    /// No token ends an answer: every run makes as many as it is asked for.
+    stop: StopRule,
+    model: String,
+}
+
+/// One cell of the grid.
+struct Cell {
+    key: CellKey,
+    method: ResolvedMethod,
+    budget: Option<&'static str>,
+}
+
+/// What one evaluation took.
+struct Evaluated {
+    seconds: f64,
+    prefill_seconds: f64,
+    cells: Vec<CellResult>,
+}
+
+impl<'a> Bench<'a> {
+    fn new(ids: &'a [u32], arguments: &BenchArguments) -> Result<Self, Failure> {
+        let model = wiring::named_model(&arguments.model)?;
+        let loader = wiring::loader(&arguments.machine.device)?;
+        let engine = loader.load(&model).map_err(|source| RunnerError::Model {
+            model: model.name.clone(),
+            source,
+        })?;
+        let mut bench = Self {
+            engine,
+            ids,
+            repeats: arguments.repeats,
+            new_tokens: arguments.new_tokens,
+            stop: StopRule {
+                end_tokens: Vec::new(),
+                newline: None,
+                min_new_tokens: 0,
+            },
+            model: model.name,
+        };
+        let warm_up = &ids[..ids.len().min(WARM_UP_TOKENS)];
+        bench.evaluate(warm_up, &full()?, 2)?;
+        Ok(bench)
+    }
+
+    fn failed(&self, source: EngineError) -> Failure {
+        Failure::Runner(RunnerError::Model {
+            model: self.model.clone(),
+            source,
+        })
+    }
+
+    fn evaluate(
+        &mut self,
+        ids: &[u32],
+        cells: &[Cell],
+        max_new_tokens: usize,
+    ) -> Result<Evaluated, Failure> {
+        let requests: Vec<CellRequest<'_>> = cells
+            .iter()
+            .map(|cell| CellRequest {
+                key: &cell.key,
+                method: &cell.method,
+                budget: cell.budget,
+            })
+            .collect();
+        let request = PromptRequest {
+            ids,
+            cells: &requests,
+            max_new_tokens,
+            stop: &self.stop,
+            short_prompts: ShortPrompts::default(),
+            answer_kl_tokens: 0,
+            signals: &Signals::new(),
+        };
+        let started = Instant::now();
+        let done = self.engine.evaluate(&request);
+        let seconds = started.elapsed().as_secs_f64();
+        let done = done.map_err(|source| self.failed(source))?;
+        let cells: Result<Vec<CellResult>, EngineError> = done.cells.into_iter().collect();
+        Ok(Evaluated {
+            seconds,
+            prefill_seconds: done.prefill_ms / 1e3,
+            cells: cells.map_err(|source| self.failed(source))?,
+        })
+    }
+
+    /// Seconds of prefills alone, and of the last one's decoding of `new_tokens` steps.
+    fn prefills(&mut self, new_tokens: usize) -> Result<(Vec<f64>, f64), Failure> {
+        let (ids, full) = (self.ids, full()?);
+        let mut seconds = Vec::new();
+        while seconds.len() + 1 < self.repeats
+            && seconds.iter().sum::<f64>() <= REPEAT_UNTIL_SECONDS
+        {
+            seconds.push(self.evaluate(ids, &full, 1)?.prefill_seconds);
+        }
+        // the first new token comes from the prefill
+        let last = self.evaluate(ids, &full, new_tokens + 1)?;
+        seconds.push(last.prefill_seconds);
+        Ok((seconds, last.cells[0].decode_ms / 1e3))
+    }
+}
+
+fn forward(bench: &mut Bench<'_>) -> Result<Forward, Failure> {
+    let steps = bench.new_tokens;
+    let (prefill_seconds, decode_seconds) = bench.prefills(steps)?;
+    let identity = bench.engine.identity();
+    let tokens = bench.ids.len();
+    Ok(Forward {
+        tokens,
+        prefill_seconds,
+        decode_milliseconds: 1e3 * decode_seconds / steps as f64,
+        decode_steps: steps,
+        decode_step_bytes: product_bytes(identity) + cache_bytes(identity, tokens + steps / 2),
+        peak_rss_bytes: peak_rss_bytes(),
+        accounted_bytes: weight_bytes(identity) + cache_bytes(identity, tokens) + ALLOWANCE_BYTES,
+    })
+}
+
+fn grid(bench: &mut Bench<'_>) -> Result<Grid, Failure> {
+    let (ids, new_tokens) = (bench.ids, bench.new_tokens);
+    let cells = cells()?;
+    let mut runs = Vec::new();
+    let mut compressed = BTreeMap::new();
+    for count in GRID_CELLS {
+        let done = bench.evaluate(ids, &cells[..count], new_tokens)?;
+        let milliseconds =
+            |of: fn(&CellResult) -> f64| done.cells.iter().map(of).sum::<f64>() / 1e3;
+        runs.push(GridRun {
+            cells: count,
+            seconds: done.seconds,
+            prefill_seconds: done.prefill_seconds,
+            compress_seconds: milliseconds(|cell| cell.compress_ms),
+            decode_seconds: milliseconds(|cell| cell.decode_ms),
+        });
+        for cell in done
+            .cells
+            .iter()
+            .filter(|cell| cell.budget_entries.is_some())
+        {
+            compressed.insert(cell.kept_hash.clone(), cell.cache_bytes);
+        }
+    }
+    let identity = bench.engine.identity();
+    Ok(Grid {
+        tokens: ids.len(),
+        new_tokens,
+        runs,
+        peak_rss_bytes: peak_rss_bytes(),
+        accounted_bytes: weight_bytes(identity)
+            + cache_bytes(identity, ids.len())
+            + compressed.values().sum::<u64>()
+            + ALLOWANCE_BYTES,
+    })
+}
+
+fn profile(bench: &mut Bench<'_>) -> Result<Profile, Failure> {
+    let (mut prefills, _) = bench.prefills(1)?;
+    let stop = bench.stop.clone();
+    let request = SensitivityRequest {
+        ids: bench.ids,
+        sample: "bench",
+        seed: 0,
+        answer_tokens: ANSWER_TOKENS,
+        stop: &stop,
+        sigmas: &[SIGMA],
+        draws: 2,
+        norm: NoiseNorm::default(),
+        positions: NoisePositions::default(),
+        inject: Injection::default(),
+        first_token: FirstToken::default(),
+    };
+    let started = Instant::now();
+    let done = bench.engine.sensitivity(&request, &mut |_| ());
+    let seconds = started.elapsed().as_secs_f64();
+    done.map_err(|source| bench.failed(source))?;
+    Ok(Profile {
+        tokens: bench.ids.len(),
+        answer_tokens: ANSWER_TOKENS,
+        seconds,
+        prefill_seconds: median(&mut prefills),
+        peak_rss_bytes: peak_rss_bytes(),
+    })
+}
+
+/// The best of several sweeps over a large buffer by all threads.
+fn bandwidth() -> Bandwidth {
+    const SWEEPS: usize = 7;
+    let buffer = vec![1u64; BANDWIDTH_BYTES / size_of::<u64>()];
+    let chunk = buffer.len().div_ceil(rayon::current_num_threads());
+    let best = (0..SWEEPS)
+        .map(|_| {
+            let started = Instant::now();
+            let sum: u64 = buffer
+                .par_chunks(chunk)
+                .map(|part| part.iter().copied().fold(0u64, u64::wrapping_add))
+                .sum();
+            std::hint::black_box(sum);
+            started.elapsed().as_secs_f64()
+        })
+        .fold(f64::INFINITY, f64::min);
+    Bandwidth {
+        bytes_per_second: BANDWIDTH_BYTES as f64 / best,
+    }
+}
+
+fn method(name: &str) -> Result<ResolvedMethod, Failure> {
+    let catalog = wiring::catalog();
+    let entry = catalog.methods.iter().find(|method| method.name == name);
+    let entry = entry.ok_or_else(|| Failure::Data(format!("bench: no method {name}")))?;
+    let params = (entry.parse)(&Value::Object(serde_json::Map::new()));
+    Ok(ResolvedMethod {
+        name: name.to_owned(),
+        label: name.to_owned(),
+        params: params.map_err(|problem| Failure::Data(format!("{name}: {}", problem.message)))?,
+    })
+}
+
+fn cell(name: &str, budget: Option<&'static str>) -> Result<Cell, Failure> {
+    Ok(Cell {
+        key: CellKey(format!("{name} {}", budget.unwrap_or_default())),
+        method: method(name)?,
+        budget,
+    })
+}
+
+fn full() -> Result<Vec<Cell>, Failure> {
+    Ok(vec![cell("full", None)?])
+}
+
+fn cells() -> Result<Vec<Cell>, Failure> {
+    let mut cells = full()?;
+    for name in METHODS {
+        for budget in BUDGETS {
+            cells.push(cell(name, Some(budget))?);
+        }
+    }
+    Ok(cells)
+}
+
+pub(super) fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values {
+        [] => 0.0,
+        _ if values.len() % 2 == 1 => values[middle],
+        _ => 0.5 * (values[middle - 1] + values[middle]),
+    }
+}
+
+fn number_bytes(identity: &ModelIdentity) -> u64 {
+    if identity.dtype == "f32" { 4 } else { 2 }
+}
+
+/// All parameters once, whatever layouts are kept of them.
+fn weight_bytes(identity: &ModelIdentity) -> u64 {
+    identity.shape.parameters * number_bytes(identity)
+}
+
+/// Matrices that a decoding step multiplies with: every layer's and the head's.
+fn product_bytes(identity: &ModelIdentity) -> u64 {
+    let shape = &identity.shape;
+    let attention = 2 * shape.hidden_size * shape.head_dim * (shape.heads + shape.kv_heads);
+    let feed_forward = 3 * shape.hidden_size * shape.intermediate_size;
+    let head = shape.vocab_size * shape.hidden_size;
+    (shape.layers * (attention + feed_forward) + head) as u64 * number_bytes(identity)
+}
+
+/// Keys and values of so many entries in every layer and KV head.
+fn cache_bytes(identity: &ModelIdentity, entries: usize) -> u64 {
+    let shape = &identity.shape;
+    let numbers = 2 * shape.layers * shape.kv_heads * shape.head_dim * entries;
+    numbers as u64 * number_bytes(identity)
+}
