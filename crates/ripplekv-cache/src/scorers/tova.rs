@@ -5,7 +5,7 @@
 use serde_json::json;
 
 use super::{Scorer, ScorerInfo, Scores};
-use crate::attention::window_attention;
+use crate::attention::mean_window_attention;
 use crate::{CacheError, LayerState, Needs};
 
 #[derive(Debug, Clone, Copy)]
@@ -39,13 +39,10 @@ impl Scorer for Tova {
 
     fn score(&self, layer: &LayerState) -> Result<Scores, CacheError> {
         let (kv_heads, prompt_tokens, _) = layer.keys.dims3()?;
-        // `[heads, 1, n]`
-        let attention = window_attention(layer, 1)?
-            .flatten_all()?
-            .to_vec1::<f32>()?;
-        let heads = attention.len() / prompt_tokens.max(1);
+        let attention = mean_window_attention(layer, 1)?;
+        let heads = attention.len();
         let mut sums = vec![0.0f64; prompt_tokens];
-        for row in attention.chunks(prompt_tokens) {
+        for row in &attention {
             for (sum, &share) in sums.iter_mut().zip(row) {
                 *sum += f64::from(share);
             }
