@@ -6,9 +6,12 @@ use std::sync::Arc;
 use candle_core::Tensor;
 use rayon::prelude::*;
 use ripplekv_cache::{CompressedCache, CompressedLayer};
-use ripplekv_metrics::statistics::{kl_divergence, log_softmax};
+use ripplekv_metrics::statistics::{kl_divergence_from, log_softmax, probabilities};
 use ripplekv_model::{Branch, Decoder};
 use ripplekv_runner::engine::{EngineError, FirstToken};
+
+/// Branches whose logits are in memory at a time.
+const LOGITS_BESIDE: usize = 4;
 
 /// Fewest answer positions that make a sample.
 pub(crate) const LEAST_POSITIONS: usize = 2;
@@ -47,22 +50,26 @@ impl ForcedAnswer<'_> {
         decoder: &dyn Decoder,
         branches: &[Branch],
         on_layer: &mut dyn FnMut(usize),
-        mut visit: impl FnMut(&LogProbabilities, &LogProbabilities, usize) -> Result<T, EngineError>,
+        mut visit: impl FnMut(&Reference, &LogProbabilities, usize) -> Result<T, EngineError>,
     ) -> Result<Vec<(T, Option<f64>)>, EngineError> {
         let reread = self.first_token == FirstToken::Reread;
         let forced = decoder
             .force(branches, &self.fed(), reread, on_layer)
             .map_err(prompt_error)?;
-        let mut reference: Option<LogProbabilities> = None;
+        let mut reference: Option<Reference> = None;
         let mut results = Vec::with_capacity(branches.len());
-        for (index, branch) in forced.branches.iter().enumerate() {
-            let rows = LogProbabilities::of(decoder, &branch.states)?;
-            results.push((
-                visit(reference.as_ref().unwrap_or(&rows), &rows, index)?,
-                branch.local_error,
-            ));
-            if index == 0 {
-                reference = Some(rows);
+        // some branches at a time: one pass over the head's weights for all of them, and their logits fit into memory
+        for (group, forced) in forced.branches.chunks(LOGITS_BESIDE).enumerate() {
+            let states: Vec<&Tensor> = forced.iter().map(|branch| &branch.states).collect();
+            let rows = LogProbabilities::of_each(decoder, &states)?;
+            for (place, (branch, rows)) in forced.iter().zip(rows).enumerate() {
+                if reference.is_none() {
+                    reference = Some(Reference::new(rows.clone()));
+                }
+                if let Some(reference) = &reference {
+                    let index = group * LOGITS_BESIDE + place;
+                    results.push((visit(reference, &rows, index)?, branch.local_error));
+                }
             }
         }
         Ok(results)
@@ -94,9 +101,11 @@ pub(crate) fn answer_kl(
         let forced = decoder
             .force(&[branch], &answer.fed(), false, &mut |_| ())
             .map_err(prompt_error)?;
-        LogProbabilities::of(decoder, &forced.branches[0].states)
+        let states = [&forced.branches[0].states];
+        let mut rows = LogProbabilities::of_each(decoder, &states)?;
+        Ok(rows.swap_remove(0))
     };
-    let reference = alone(full)?;
+    let reference = Reference::new(alone(full)?);
     caches
         .iter()
         .map(|cache| Ok(Some(reference.mean_kl(&alone(cache)?, positions)?)))
@@ -104,32 +113,60 @@ pub(crate) fn answer_kl(
 }
 
 /// Log-probabilities of some positions, one `[vocab]` each.
+#[derive(Clone)]
 pub(crate) struct LogProbabilities(Vec<Vec<f32>>);
 
+/// The distributions that others are compared with, and their probabilities.
+pub(crate) struct Reference {
+    rows: LogProbabilities,
+    probabilities: Vec<Vec<f64>>,
+}
+
+impl Reference {
+    pub(crate) fn new(rows: LogProbabilities) -> Self {
+        Self {
+            probabilities: rows.0.par_iter().map(|row| probabilities(row)).collect(),
+            rows,
+        }
+    }
+
+    /// Mean KL(self, other) over the first `positions` positions, in nats.
+    pub(crate) fn mean_kl(
+        &self,
+        other: &LogProbabilities,
+        positions: usize,
+    ) -> Result<f64, EngineError> {
+        let pairs = self.probabilities.iter().zip(&self.rows.0).zip(&other.0);
+        let pairs: Vec<_> = pairs.take(positions).collect();
+        let values = pairs
+            .par_iter()
+            .map(|((p, log_p), log_q)| kl_divergence_from(p, log_p, log_q).map_err(prompt_error))
+            .collect::<Result<Vec<f64>, _>>()?;
+        Ok(values.iter().sum::<f64>() / values.len() as f64)
+    }
+}
+
 impl LogProbabilities {
-    fn of(decoder: &dyn Decoder, states: &Tensor) -> Result<Self, EngineError> {
-        let logits = decoder.logits(states).map_err(prompt_error)?;
+    /// One entry for each of `states`, `[tokens, hidden]`.
+    fn of_each(decoder: &dyn Decoder, states: &[&Tensor]) -> Result<Vec<Self>, EngineError> {
+        let counts = states.iter().map(|states| states.dims()[0]);
+        let together = Tensor::cat(states, 0).map_err(prompt_error)?;
+        let logits = decoder.logits(&together).map_err(prompt_error)?;
         let rows = logits.to_vec2::<f32>().map_err(prompt_error)?;
-        rows.par_iter()
-            .map(|row| log_softmax(row).map_err(prompt_error))
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let mut rows = rows
+            .into_par_iter()
+            .map(|row| log_softmax(&row).map_err(prompt_error))
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter();
+        Ok(counts
+            .map(|count| Self(rows.by_ref().take(count).collect()))
+            .collect())
     }
 
     /// From logits `[vocab]` of one position.
     pub(crate) fn of_logits(logits: &Tensor) -> Result<Self, EngineError> {
         let row = logits.to_vec1::<f32>().map_err(prompt_error)?;
         Ok(Self(vec![log_softmax(&row).map_err(prompt_error)?]))
-    }
-
-    /// Mean KL(self, other) over the first `positions` positions, in nats.
-    pub(crate) fn mean_kl(&self, other: &Self, positions: usize) -> Result<f64, EngineError> {
-        let pairs: Vec<_> = self.0.iter().zip(&other.0).take(positions).collect();
-        let values = pairs
-            .par_iter()
-            .map(|(p, q)| kl_divergence(p, q).map_err(prompt_error))
-            .collect::<Result<Vec<f64>, _>>()?;
-        Ok(values.iter().sum::<f64>() / values.len() as f64)
     }
 
     /// Sum of the negative log-probabilities of `targets`, one a position.

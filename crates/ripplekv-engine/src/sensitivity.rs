@@ -15,7 +15,9 @@ use ripplekv_runner::engine::{
 };
 
 use crate::decode::decode_greedy;
-use crate::forced::{ForcedAnswer, LEAST_POSITIONS, LogProbabilities, prompt_error, with_layer};
+use crate::forced::{
+    ForcedAnswer, LEAST_POSITIONS, LogProbabilities, Reference, prompt_error, with_layer,
+};
 
 /// Queries whose attention entropy is a signal, as in the snapkv scorer.
 const ENTROPY_WINDOW: usize = 64;
@@ -274,7 +276,7 @@ impl Probe<'_> {
                 ..self.answer
             };
             let rest = answer.targets().len();
-            let first = LogProbabilities::of_logits(&self.prefill.logits)?
+            let first = Reference::new(LogProbabilities::of_logits(&self.prefill.logits)?)
                 .mean_kl(&LogProbabilities::of_logits(&changed.logits)?, 1)?;
             let results = answer.run(
                 self.decoder,

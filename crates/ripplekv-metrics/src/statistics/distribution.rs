@@ -57,11 +57,29 @@ pub fn log_softmax(logits: &[f32]) -> Result<Vec<f32>, DistributionError> {
 /// # Errors
 /// On different or zero lengths, NaN or plus infinity.
 pub fn kl_divergence(log_p: &[f32], log_q: &[f32]) -> Result<f64, DistributionError> {
+    kl_divergence_from(&probabilities(log_p), log_p, log_q)
+}
+
+/// Probabilities of log-probabilities.
+#[must_use]
+pub fn probabilities(log_p: &[f32]) -> Vec<f64> {
+    log_p.iter().map(|p| libm::exp(f64::from(*p))).collect()
+}
+
+/// [`kl_divergence`] where the [`probabilities`] of `log_p` are at hand, as they are when many are compared with one.
+///
+/// # Errors
+/// As [`kl_divergence`].
+pub fn kl_divergence_from(
+    p: &[f64],
+    log_p: &[f32],
+    log_q: &[f32],
+) -> Result<f64, DistributionError> {
     check_pair(log_p, log_q)?;
-    let sum: f64 = log_p
+    let sum: f64 = p
         .iter()
-        .zip(log_q)
-        .map(|(p, q)| weighted(f64::from(*p), f64::from(*q)))
+        .zip(log_p.iter().zip(log_q))
+        .map(|(p, (log_p, log_q))| weighted(*p, f64::from(*log_p), f64::from(*log_q)))
         .sum();
     Ok(sum.max(0.0))
 }
@@ -77,19 +95,20 @@ pub fn jensen_shannon_divergence(log_p: &[f32], log_q: &[f32]) -> Result<f64, Di
         .zip(log_q)
         .map(|(p, q)| {
             let (p, q) = (f64::from(*p), f64::from(*q));
-            let middle = libm::log(0.5 * (libm::exp(p) + libm::exp(q)));
-            0.5 * (weighted(p, middle) + weighted(q, middle))
+            let (exp_p, exp_q) = (libm::exp(p), libm::exp(q));
+            let middle = libm::log(0.5 * (exp_p + exp_q));
+            0.5 * (weighted(exp_p, p, middle) + weighted(exp_q, q, middle))
         })
         .sum();
     Ok(sum.clamp(0.0, std::f64::consts::LN_2))
 }
 
 /// p (log p - log q), 0 where p is 0 or both are equal.
-fn weighted(log_p: f64, log_q: f64) -> f64 {
+fn weighted(p: f64, log_p: f64, log_q: f64) -> f64 {
     if log_p == f64::NEG_INFINITY || log_p == log_q {
         return 0.0;
     }
-    libm::exp(log_p) * (log_p - log_q)
+    p * (log_p - log_q)
 }
 
 fn check(values: &[f32]) -> Result<(), DistributionError> {

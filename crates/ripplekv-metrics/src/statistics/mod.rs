@@ -13,7 +13,10 @@ mod two_level;
 
 pub use allocation::predicted_allocation_ratio;
 pub use bootstrap::{Bootstrap, BootstrapError, Interval};
-pub use distribution::{DistributionError, jensen_shannon_divergence, kl_divergence, log_softmax};
+pub use distribution::{
+    DistributionError, jensen_shannon_divergence, kl_divergence, kl_divergence_from, log_softmax,
+    probabilities,
+};
 pub use p_values::{circular_shift_p_value, holm};
 pub use paired::{PairedComparison, compare_paired};
 pub use rank::{RankError, kendall_tau_b, mid_ranks, spearman};

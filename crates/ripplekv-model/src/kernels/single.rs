@@ -10,7 +10,9 @@ const PART: usize = 1024;
 /// Entries of one block of scores.
 const BLOCK: usize = 64;
 /// Keys whose products with a query run side by side.
-const BESIDE: usize = 4;
+const BESIDE: usize = 8;
+/// Registers of mixed values at a time.
+const MIXED: usize = 8;
 
 /// Some entries of one KV head; entry `i` lies at `i * stride`.
 #[derive(Clone, Copy)]
@@ -134,10 +136,13 @@ impl WithSimd for RunPart<'_> {
                     *maximum = most;
                 }
                 *total += weights(simd, scores, scale, *maximum);
-                for (entry, weight) in scores.iter().enumerate() {
-                    let value = &part.values[row(part.values, first + entry)];
-                    add(simd, sums, value, *weight);
-                }
+                mix(
+                    simd,
+                    sums,
+                    scores,
+                    &part.values[first * part.stride..],
+                    part.stride,
+                );
             }
         }
     }
@@ -188,6 +193,35 @@ fn dots<S: Simd, const N: usize>(simd: S, query: &[f32], keys: [&[f32]; N]) -> [
         *dot = simd.reduce_sum_f32s(sum) + rest;
     }
     dots
+}
+
+/// `sums += weights . values`, entry after entry; entry `i` of `values` begins at `i * stride`.
+#[inline(always)]
+fn mix<S: Simd>(simd: S, sums: &mut [f32], weights: &[f32], values: &[f32], stride: usize) {
+    let width = MIXED * S::F32_LANES;
+    let done = sums.len() / width * width;
+    let mut blocks = sums.chunks_exact_mut(width);
+    for (block, sums) in blocks.by_ref().enumerate() {
+        let (sums, _) = S::as_mut_simd_f32s(sums);
+        let mut kept = [simd.splat_f32s(0.0); MIXED];
+        kept.copy_from_slice(sums);
+        for (entry, weight) in weights.iter().enumerate() {
+            let place = entry * stride + block * width;
+            let (values, _) = S::as_simd_f32s(&values[place..place + width]);
+            let weight = simd.splat_f32s(*weight);
+            for (kept, value) in kept.iter_mut().zip(values) {
+                *kept = simd.mul_add_f32s(weight, *value, *kept);
+            }
+        }
+        sums.copy_from_slice(&kept);
+    }
+    let rest = blocks.into_remainder();
+    if !rest.is_empty() {
+        for (entry, weight) in weights.iter().enumerate() {
+            let place = entry * stride + done;
+            add(simd, rest, &values[place..place + rest.len()], *weight);
+        }
+    }
 }
 
 /// `sums += weight * values`.

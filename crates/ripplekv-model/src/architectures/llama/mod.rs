@@ -68,6 +68,13 @@ impl Llama {
                 .collect::<Result<Vec<_>, _>>()?;
             Ok(Panels::new(&parts)?)
         };
+        // the largest first, while there is nothing beside it
+        let vocabulary = |name: &str| matrix(&[(name.to_owned(), config.vocab_size)], hidden);
+        let embedding = vocabulary("model.embed_tokens.weight")?;
+        let head = match config.tied_head {
+            true => None,
+            false => Some(vocabulary("lm_head.weight")?),
+        };
         let layers = (0..config.layers)
             .map(|index| {
                 let name = |part: &str| format!("model.layers.{index}.{part}.weight");
@@ -91,19 +98,15 @@ impl Llama {
                 })
             })
             .collect::<Result<Vec<_>, ModelError>>()?;
-        let vocabulary = |name: &str| matrix(&[(name.to_owned(), config.vocab_size)], hidden);
         let positions = config.context_length + POSITIONS_BEYOND_CONTEXT;
         Ok(Self {
             norm: vector("model.norm.weight")?,
             rope: Rope::new(&config, positions),
             dtype,
             device: device.clone(),
-            embedding: vocabulary("model.embed_tokens.weight")?,
+            embedding,
             layers,
-            head: match config.tied_head {
-                true => None,
-                false => Some(vocabulary("lm_head.weight")?),
-            },
+            head,
             config,
         })
     }
