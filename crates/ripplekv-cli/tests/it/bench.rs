@@ -94,17 +94,31 @@ fn wrong_files_and_lengths_are_named() {
     let folder = Folder::new(1);
     prompts(&folder);
     let error = |rest: &[&str]| {
-        let fixed = ["bench", "--model", "tiny", "--parts", "forward"];
+        let fixed = ["bench", "--parts", "forward"];
         output_of(folder.fake().args(fixed).args(rest), 3).1
     };
-    let no_length = error(&["--prompts", "prompts.json", "--lengths", "33"]);
+    let no_length = error(&[
+        "--model",
+        "tiny",
+        "--prompts",
+        "prompts.json",
+        "--lengths",
+        "33",
+    ]);
     assert!(
         no_length.contains("none has 33 tokens\nhint: lengths there are: [32, 64]"),
         "{no_length}"
     );
     assert!(error(&["--prompts", "absent.json"]).contains("absent.json: "));
     folder.write("peers.json", "{}");
-    let wrong_peers = error(&["--prompts", "prompts.json", "--peers", "peers.json"]);
+    let wrong_peers = error(&[
+        "--model",
+        "tiny",
+        "--prompts",
+        "prompts.json",
+        "--peers",
+        "peers.json",
+    ]);
     assert!(
         wrong_peers.contains("peers.json: missing field"),
         "{wrong_peers}"
