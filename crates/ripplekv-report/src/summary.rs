@@ -54,6 +54,8 @@ pub(crate) struct CellSummary {
     pub(crate) decode_ms: Option<f64>,
     /// Greatest peak of resident memory, in bytes.
     pub(crate) peak_rss_bytes: Option<u64>,
+    /// What every timed sample cost, in file order.
+    pub(crate) costs: Vec<SampleCost>,
     /// Samples whose budget was below the must-keep set.
     pub(crate) short_prompts: usize,
     /// Samples that carry a warning.
@@ -62,6 +64,47 @@ pub(crate) struct CellSummary {
     points: Vec<(String, f64)>,
     /// (sample id, nats) in file order.
     answer_kls: Vec<(String, f64)>,
+}
+
+/// What one sample of a cell cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct SampleCost {
+    pub(crate) prompt_tokens: u64,
+    pub(crate) output_tokens: u64,
+    pub(crate) prefill_ms: f64,
+    pub(crate) compress_ms: f64,
+    pub(crate) decode_ms: f64,
+    pub(crate) cache_bytes: u64,
+    pub(crate) peak_rss_bytes: u64,
+    /// Whether prefill, decoding steps and peak are this cell's own.
+    pub(crate) alone: bool,
+}
+
+impl SampleCost {
+    /// From the prompt to the last token of the answer.
+    pub(crate) fn latency_ms(&self) -> f64 {
+        self.prefill_ms + self.compress_ms + self.decode_ms
+    }
+
+    /// Tokens after the first, which comes from the prefill, by the time of their steps.
+    pub(crate) fn decode_tokens_per_second(&self) -> Option<f64> {
+        (self.output_tokens > 1 && self.decode_ms > 0.0)
+            .then(|| (self.output_tokens - 1) as f64 / (self.decode_ms / 1e3))
+    }
+}
+
+fn cost(sample: &Sample) -> Option<SampleCost> {
+    let timing = sample.timing.as_ref()?;
+    Some(SampleCost {
+        prompt_tokens: sample.record.prompt_tokens,
+        output_tokens: sample.record.output_tokens,
+        prefill_ms: timing.prefill_ms,
+        compress_ms: timing.compress_ms,
+        decode_ms: timing.decode_ms,
+        cache_bytes: sample.record.cache_bytes,
+        peak_rss_bytes: timing.peak_rss_bytes,
+        alone: timing.alone,
+    })
 }
 
 impl CellSummary {
@@ -143,6 +186,7 @@ impl CellSummary {
                 .iter()
                 .filter_map(|sample| sample.timing.as_ref().map(|timing| timing.peak_rss_bytes))
                 .max(),
+            costs: ran.iter().filter_map(|sample| cost(sample)).collect(),
             short_prompts: samples
                 .iter()
                 .filter(|sample| sample.record.short_prompt)

@@ -93,6 +93,9 @@ pub struct Timing {
     pub compress_ms: f64,
     /// Milliseconds to decode.
     pub decode_ms: f64,
-    /// Peak resident memory of the process so far, in bytes.
+    /// Peak resident memory of the process in bytes: so far, or of this cell where it ran alone.
     pub peak_rss_bytes: u64,
+    /// Whether the cell had a prefill and decoding steps of its own (`timing: alone`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
 }

@@ -77,3 +77,20 @@ fn head_scores(keys: &[f32], head_dim: usize) -> Vec<f32> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::head_scores;
+
+    #[test]
+    fn a_stray_direction_wins_and_zeros_are_no_nan() {
+        // the anchor is the mean direction, (0.75, 0.25); lengths do not matter
+        let keys = [1.0, 0.0, 9.0, 0.0, 0.5, 0.0, 0.0, 2.0];
+        let scores = head_scores(&keys, 2);
+        let root = 0.625f32.sqrt();
+        for (score, expected) in scores.iter().zip([-0.75, -0.75, -0.75, -0.25]) {
+            assert!((score - expected / root).abs() < 1e-6, "{scores:?}");
+        }
+        assert_eq!(head_scores(&[0.0; 6], 2), [0.0; 3]);
+    }
+}

@@ -22,7 +22,7 @@ fn error_of(from: &str, to: &str) -> String {
 fn names() {
     assert_eq!(
         error_of("budgets:", "budgetts:"),
-        "error: demo.yaml:6: budgetts: unknown key\nhint: did you mean 'budgets'? valid: schema, name, models, tasks, protocol, budgets, methods, profile, damage\n"
+        "error: demo.yaml:6: budgetts: unknown key\nhint: did you mean 'budgets'? valid: schema, name, models, tasks, protocol, timing, budgets, methods, profile, damage\n"
     );
     let error = error_of("[tiny]", "[smollm2-135m-instruct]");
     assert!(
@@ -34,7 +34,7 @@ fn names() {
         (
             "snapkv]",
             "snpakv]",
-            "error: demo.yaml:7: methods[2]: unknown method 'snpakv'\nhint: did you mean 'snapkv'? valid: full, streaming-llm, snapkv, pyramidkv",
+            "error: demo.yaml:7: methods[2]: unknown method 'snpakv'\nhint: did you mean 'snapkv'? valid: full, streaming-llm, snapkv, knorm, tova, keydiff, pyramidkv",
         ),
         (
             "snapkv]",

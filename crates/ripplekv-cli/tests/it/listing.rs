@@ -97,7 +97,7 @@ fn the_schema_knows_the_keys_and_names() {
         top,
         [
             "budgets", "damage", "methods", "models", "name", "profile", "protocol", "schema",
-            "tasks"
+            "tasks", "timing"
         ]
     );
     let text = stdout.as_str();

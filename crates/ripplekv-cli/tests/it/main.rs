@@ -6,6 +6,7 @@
 )]
 
 mod bad_input;
+mod bench;
 mod export;
 mod fetch_longbench;
 mod interrupt;

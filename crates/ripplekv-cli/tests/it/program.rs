@@ -53,6 +53,10 @@ impl Folder {
         std::fs::write(path, text).unwrap();
     }
 
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.at(name)).unwrap()
+    }
+
     /// The program in this folder, with the fake engine.
     pub(crate) fn fake(&self) -> Command {
         let mut command = self.real();

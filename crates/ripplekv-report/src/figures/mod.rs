@@ -4,6 +4,11 @@
 mod ablation_heatmap;
 mod axes;
 mod draw;
+mod efficiency_cache;
+mod efficiency_latency;
+mod efficiency_lines;
+mod efficiency_peak_memory;
+mod efficiency_throughput;
 mod frame;
 mod layer_budgets;
 mod scene;
@@ -57,6 +62,26 @@ pub const FIGURES: &[FigureInfo] = &[
         name: "layer-budgets",
         about: "kept tokens of every layer, one panel a method, one figure a budget",
         build: Build::Group(layer_budgets::build),
+    },
+    FigureInfo {
+        name: "efficiency-latency",
+        about: "seconds of an answer against prompt length, one panel a budget (timing: alone)",
+        build: Build::Group(efficiency_latency::build),
+    },
+    FigureInfo {
+        name: "efficiency-throughput",
+        about: "decoded tokens a second against prompt length, one panel a budget (timing: alone)",
+        build: Build::Group(efficiency_throughput::build),
+    },
+    FigureInfo {
+        name: "efficiency-peak-memory",
+        about: "peak memory of the process against prompt length, one panel a budget (timing: alone)",
+        build: Build::Group(efficiency_peak_memory::build),
+    },
+    FigureInfo {
+        name: "efficiency-cache",
+        about: "bytes of the kept prompt cache against prompt length, one panel a budget (timing: alone)",
+        build: Build::Group(efficiency_cache::build),
     },
     FigureInfo {
         name: "ablation-heatmap",

@@ -1,17 +1,21 @@
 //! Every figure with data that strains its layout: texts must neither overlap nor leave the picture.
 
 use ripplekv_runner::cell::{Cell, CellKey, Query, ResolvedMethod};
-use ripplekv_runner::record::{RECORD_SCHEMA, Record};
+use ripplekv_runner::record::{RECORD_SCHEMA, Record, Timing};
 use serde_json::json;
 
 use crate::figures::scene::check::texts_are_readable;
-use crate::figures::{Build, FIGURES, Figure, png, svg};
+use crate::figures::{Build, FIGURES, Figure, FigureInfo, png, svg};
 use crate::group::{Group, groups};
 use crate::options::ReportOptions;
 use crate::read::{CellSamples, Results, Sample};
 
 /// Made-up group: `full` and the given methods, each budget a little better than the one before.
 fn group(tasks: &[String], budgets: &[&str], methods: &[String], samples: u64) -> Group {
+    grouped(cells(tasks, budgets, methods, samples))
+}
+
+fn cells(tasks: &[String], budgets: &[&str], methods: &[String], samples: u64) -> Vec<CellSamples> {
     let mut cells = Vec::new();
     for task in tasks {
         cells.push(cell(task, "full", None, 0.9, samples));
@@ -22,6 +26,10 @@ fn group(tasks: &[String], budgets: &[&str], methods: &[String], samples: u64) -
             }
         }
     }
+    cells
+}
+
+fn grouped(cells: Vec<CellSamples>) -> Group {
     let results = Results {
         cells,
         ..Results::default()
@@ -163,6 +171,60 @@ fn all_kinds_of_budgets_and_names_outside_latin() {
     let figure = first_figure(&group);
     let text = svg(&figure.scene).unwrap();
     assert!(text.contains("&lt;b&gt;&amp;") && !text.contains('\u{7}'));
+}
+
+/// The same cells, timed: every sample a thousand tokens longer than the one before.
+fn timed(mut cells: Vec<CellSamples>, alone: bool) -> Group {
+    for data in &mut cells {
+        for sample in &mut data.samples {
+            sample.record.prompt_tokens = 1000 * (sample.record.index + 1);
+            sample.timing = Some(Timing {
+                cell: data.cell.key.clone(),
+                sample: sample.record.sample.clone(),
+                prefill_ms: 2.0 * sample.record.prompt_tokens as f64,
+                compress_ms: 30.0,
+                decode_ms: 470.0,
+                peak_rss_bytes: 900_000_000,
+                alone,
+            });
+        }
+    }
+    grouped(cells)
+}
+
+#[test]
+fn costs_against_prompt_length_are_readable() {
+    let efficiency = |group: &Group| -> Vec<Figure> {
+        let kinds = FIGURES
+            .iter()
+            .filter(|info| info.name.starts_with("efficiency-"));
+        let build = |info: &FigureInfo| match &info.build {
+            Build::Group(build) => build(group, &options()),
+            Build::Layers(_) => Vec::new(),
+        };
+        kinds.flat_map(build).collect()
+    };
+    for (budgets, methods) in [(1, 1), (3, 4), (5, 12)] {
+        let texts: Vec<String> = (1..=budgets).map(|place| format!("{place}0%")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let cells = cells(&names("t", 2), &texts, &names("a-method-", methods), 4);
+        let figures = efficiency(&timed(cells.clone(), true));
+        assert_eq!(figures.len(), 4);
+        for figure in &figures {
+            texts_are_readable(&figure.scene);
+            // the full cache stands in every panel; two tasks have a prompt of each length
+            assert_eq!(figure.data.rows.len(), 4 * budgets * (methods + 1));
+            assert!(figure.data.rows.iter().all(|row| row[4] == "2"));
+        }
+        let values = |place: usize| -> Vec<&str> {
+            let rows = &figures[place].data.rows[..2];
+            rows.iter().map(|row| row[3].as_str()).collect()
+        };
+        assert_eq!(values(0), ["2.5000", "4.5000"], "seconds");
+        assert_eq!(values(1)[0], "14.8936", "7 steps in 470 ms");
+        assert_eq!(values(2)[0], "900.0000", "MB");
+        assert!(efficiency(&timed(cells, false)).is_empty(), "shared times");
+    }
 }
 
 #[test]

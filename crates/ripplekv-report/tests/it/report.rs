@@ -318,11 +318,11 @@ fn markdown_and_latex_mark_best_and_second() {
     A sample counts as correct from a score of 50. One task left out: smallest and greatest difference when one task is dropped.
     "#);
     insta::assert_snapshot!(at("efficiency.csv"), @r#"
-    budget,method,kept entries,kept %,bytes,prompt tokens,new tokens,prefill ms,compress ms,decode ms,ms per new token,short prompts,failed,notes
-    -,full,2357.8,100.00,108645120,2358,12.0,4000,8.5,600,50.0,0,0,
-    10%,streaming-llm,235.8,10.00,10863360,2358,12.0,4000,8.5,600,50.0,0,0,
-    10%,snapkv,235.8,10.00,10863360,2358,12.0,4000,8.5,600,50.0,0,0,
-    10%,pyramidkv,235.8,10.00,10863360,2358,12.0,4000,8.5,600,50.0,0,0,
+    budget,method,kept entries,kept %,bytes,prompt tokens,new tokens,prefill ms,compress ms,decode ms,sum ms,ms per new token,short prompts,failed,notes
+    -,full,2357.8,100.00,108645120,2358,12.0,4000,8.5,600,4608,50.0,0,0,
+    10%,streaming-llm,235.8,10.00,10863360,2358,12.0,4000,8.5,600,4608,50.0,0,0,
+    10%,snapkv,235.8,10.00,10863360,2358,12.0,4000,8.5,600,4608,50.0,0,0,
+    10%,pyramidkv,235.8,10.00,10863360,2358,12.0,4000,8.5,600,4608,50.0,0,0,
     "#);
 }
 

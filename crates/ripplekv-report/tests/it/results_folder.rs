@@ -285,6 +285,7 @@ fn timing(record: &Record) -> Timing {
         compress_ms: 8.5,
         decode_ms: 600.0,
         peak_rss_bytes: 700 << 20,
+        alone: false,
     }
 }
 

@@ -16,7 +16,7 @@ use crate::catalog::Catalog;
 use crate::cell::{Cell, ResolvedModel};
 use crate::error::RunnerError;
 use crate::select::{Limit, Only, OnlyTarget, Shard};
-use crate::spec::{ProtocolSpec, Spec};
+use crate::spec::{ProtocolSpec, Spec, TimingMode};
 
 pub(crate) use prepare::prompt_options;
 pub use prepare::{
@@ -87,6 +87,8 @@ pub struct Plan {
     pub selected: Vec<usize>,
     /// Protocol.
     pub protocol: ProtocolSpec,
+    /// Whether cells share a prefill and their decoding steps.
+    pub timing: TimingMode,
     /// Which of the fitting records to take.
     pub limit: Option<Limit>,
     /// Longest prompt to take.
@@ -185,6 +187,7 @@ impl Plan {
             cells,
             selected,
             protocol: spec.protocol.clone(),
+            timing: spec.timing,
             limit,
             max_prompt_tokens: spec.tasks.max_prompt_tokens,
             samples: spec.tasks.samples.clone(),
@@ -382,6 +385,7 @@ fn resolved_spec(
             "short_prompts": protocol.short_prompts,
             "answer_kl_tokens": protocol.answer_kl_tokens,
         },
+        "timing": spec.timing,
         "budgets": budgets,
         "methods": methods.iter().map(|method| &method.method).collect::<Vec<_>>(),
     })

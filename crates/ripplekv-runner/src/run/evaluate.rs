@@ -18,7 +18,8 @@ use crate::record::{Record, Timing};
 use crate::run::job::{Job, empty_record, failed_record};
 use crate::run::profile::{self, ModelProfile};
 use crate::run::{Event, Observer, ReadyModel, RunOptions, RunSummary, Teller, milliseconds};
-use crate::store::{DoneIndex, Store, peak_rss_bytes, read_done};
+use crate::spec::TimingMode;
+use crate::store::{DoneIndex, Store, peak_rss_bytes, read_done, restart_peak_rss};
 
 /// What is missing of some units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,6 +45,8 @@ pub(crate) struct Evaluation<'a> {
     observer: &'a mut dyn Observer,
     /// Of the model in hand.
     profile: ModelProfile,
+    /// Whether the model in hand has run once, where times are measured.
+    is_warm: bool,
     /// Failed samples this run tried; they are not tried twice in one run.
     retried: Vec<(String, String)>,
 }
@@ -65,6 +68,7 @@ impl<'a> Evaluation<'a> {
             store,
             observer,
             profile: ModelProfile::default(),
+            is_warm: false,
             retried: Vec::new(),
         }
     }
@@ -154,6 +158,7 @@ impl<'a> Evaluation<'a> {
         let model = &self.plan.models[ready.prepared.model];
         let mut engine = profile::load(loader, model, &mut self.teller())?;
         self.profile = ModelProfile::default();
+        self.is_warm = false;
         if let Some(planned) = &self.plan.profile
             && profile::needs_profile(self.plan, &model.name)
         {
@@ -317,44 +322,21 @@ impl<'a> Evaluation<'a> {
         summary: &mut RunSummary,
     ) -> Result<Vec<Record>, RunnerError> {
         let started = Instant::now();
-        let output = self.ask(ready, engine, job)?;
-        let peak = peak_rss_bytes();
-        let mut records = Vec::with_capacity(job.cells.len());
-        let mut timings = Vec::with_capacity(job.cells.len());
-        for (place, cell) in job.cells.iter().enumerate() {
-            let result = match &output {
-                Ok(output) => match output.cells.get(place) {
-                    Some(Ok(result)) => self.record(ready, job, cell, result),
-                    Some(Err(error)) => Err(error.to_string()),
-                    None => Err("the engine returned no result for this cell".to_owned()),
-                },
-                Err(message) => Err(message.clone()),
-            };
-            if let (Ok(output), Ok(_)) = (&output, &result)
-                && let Some(Ok(cell_result)) = output.cells.get(place)
-            {
-                timings.push(Timing {
-                    cell: cell.key.clone(),
-                    sample: job.record.id.clone(),
-                    prefill_ms: output.prefill_ms,
-                    compress_ms: cell_result.compress_ms,
-                    decode_ms: cell_result.decode_ms,
-                    peak_rss_bytes: peak,
-                });
-            }
-            let mut record = result.unwrap_or_else(|error| failed_record(job, cell, error));
-            if cell.profile_recipe().is_some() {
-                record.profile_hash.clone_from(&self.profile.hash);
-            }
-            if let Some((_, pair)) = self.profile.calibrated.get(&cell.key) {
-                record.calibrated = Some(*pair);
-            }
-            records.push(record);
+        let together = match self.plan.timing {
+            TimingMode::Shared => job.cells.len(),
+            TimingMode::Alone => 1,
+        };
+        if self.plan.timing == TimingMode::Alone && !self.is_warm {
+            // the first run of a model wakes threads and reads weights for the first time: nobody's cost
+            self.ask(ready, engine, job, &job.cells[..1])?.ok();
+            self.is_warm = true;
         }
-        self.store
-            .append(job.model, job.task.info.name, &records, &timings)?;
-        for text in self.store.take_warnings() {
-            self.tell(Event::Warning { text })?;
+        let mut records = Vec::with_capacity(job.cells.len());
+        for cells in job.cells.chunks(together) {
+            if self.options.stop.is_set() && !records.is_empty() {
+                break;
+            }
+            records.extend(self.cells(ready, engine, job, cells)?);
         }
         summary.computed += records.len();
         self.tell_failures(job, &records)?;
@@ -373,20 +355,75 @@ impl<'a> Evaluation<'a> {
         Ok(records)
     }
 
+    /// Runs cells that share a prefill and stores what they gave.
+    fn cells(
+        &mut self,
+        ready: &ReadyModel,
+        engine: &mut dyn Engine,
+        job: &Job<'_>,
+        cells: &[&Cell],
+    ) -> Result<Vec<Record>, RunnerError> {
+        let is_alone = self.plan.timing == TimingMode::Alone;
+        if is_alone {
+            restart_peak_rss();
+        }
+        let output = self.ask(ready, engine, job, cells)?;
+        let peak = peak_rss_bytes();
+        let mut records = Vec::with_capacity(cells.len());
+        let mut timings = Vec::with_capacity(cells.len());
+        for (place, cell) in cells.iter().enumerate() {
+            let result = match &output {
+                Ok(output) => match output.cells.get(place) {
+                    Some(Ok(result)) => self.record(ready, job, cell, result),
+                    Some(Err(error)) => Err(error.to_string()),
+                    None => Err("the engine returned no result for this cell".to_owned()),
+                },
+                Err(message) => Err(message.clone()),
+            };
+            if let (Ok(output), Ok(_)) = (&output, &result)
+                && let Some(Ok(cell_result)) = output.cells.get(place)
+            {
+                timings.push(Timing {
+                    cell: cell.key.clone(),
+                    sample: job.record.id.clone(),
+                    prefill_ms: output.prefill_ms,
+                    compress_ms: cell_result.compress_ms,
+                    decode_ms: cell_result.decode_ms,
+                    peak_rss_bytes: peak,
+                    alone: is_alone,
+                });
+            }
+            let mut record = result.unwrap_or_else(|error| failed_record(job, cell, error));
+            if cell.profile_recipe().is_some() {
+                record.profile_hash.clone_from(&self.profile.hash);
+            }
+            if let Some((_, pair)) = self.profile.calibrated.get(&cell.key) {
+                record.calibrated = Some(*pair);
+            }
+            records.push(record);
+        }
+        self.store
+            .append(job.model, job.task.info.name, &records, &timings)?;
+        for text in self.store.take_warnings() {
+            self.tell(Event::Warning { text })?;
+        }
+        Ok(records)
+    }
+
     /// Asks the engine. The inner error is a failed prompt; the outer one stops the run.
     fn ask(
         &self,
         ready: &ReadyModel,
         engine: &mut dyn Engine,
         job: &Job<'_>,
+        cells: &[&Cell],
     ) -> Result<Result<PromptOutput, String>, RunnerError> {
         let tokenizer = ready.tokenizer.as_ref();
         let stop = match StopRule::new(job.task.info, tokenizer) {
             Ok(stop) => stop.with_min_new_tokens(self.plan.protocol.min_new_tokens),
             Err(error) => return Ok(Err(error.to_string())),
         };
-        let cells: Vec<CellRequest<'_>> = job
-            .cells
+        let cells: Vec<CellRequest<'_>> = cells
             .iter()
             .map(|cell| CellRequest {
                 key: &cell.key,

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use ripplekv_metrics::CodeSimilarity;
 use ripplekv_tasks::{BosRule, ChatRule};
+use serde::Serialize;
 use serde_json::Value as Json;
 use serde_yaml::Value;
 
@@ -37,6 +38,8 @@ pub struct Spec {
     pub tasks: TasksSpec,
     /// How prompts are made and answers scored.
     pub protocol: ProtocolSpec,
+    /// Whether cells share a prefill and their decoding steps.
+    pub timing: TimingMode,
     /// Budget texts, in order.
     pub budgets: Vec<String>,
     /// Methods, in order; empty where only the stages run.
@@ -47,6 +50,17 @@ pub struct Spec {
     pub damage: Option<DamageSpec>,
     /// Where this was read from, for the errors of later stages.
     pub source: SpecSource,
+}
+
+/// The key `timing`; changes times and memory, never an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimingMode {
+    /// One prefill for all cells of a prompt, which decode together.
+    #[default]
+    Shared,
+    /// Every cell prefills, compresses and decodes by itself.
+    Alone,
 }
 
 /// One entry of `models`.

@@ -12,7 +12,8 @@ use crate::nearest::hint_for;
 use crate::select::Limit;
 use crate::spec::node::{Fields, Node};
 use crate::spec::{
-    MethodSpec, ModelSpec, ProtocolSpec, SPEC_SCHEMA, Spec, SpecSource, TasksSpec, stages,
+    MethodSpec, ModelSpec, ProtocolSpec, SPEC_SCHEMA, Spec, SpecSource, TasksSpec, TimingMode,
+    stages,
 };
 
 type Result<T> = std::result::Result<T, SpecError>;
@@ -59,6 +60,7 @@ pub const KEYS: &[KeyInfo] = &[
     key("protocol.code_similarity", "difflib | levenshtein", "which of the two official code scores; default: difflib"),
     key("protocol.short_prompts", "shrink | full | error", "what to do where a budget is below the must-keep set; default: shrink"),
     key("protocol.answer_kl_tokens", "number", "measure each cell's KL to the full cache over so many tokens of the full cache's own answer, at least 3; default: 0, none"),
+    key("timing", "shared | alone", "shared: one prefill for all cells of a prompt, which decode together; alone: every cell by itself, for measuring what it costs; default: shared"),
     key("budgets", "list", "shares `10%`, tokens a layer `512`, or memory `64MiB`"),
     key("methods", "list", "method names, or mappings; may be absent beside `damage`"),
     key("methods[].name", "text", "name of the method"),
@@ -142,11 +144,14 @@ pub(crate) fn spec(source: SpecSource) -> Result<Spec> {
     let models = collect(fields.required("models")?.one_or_more()?, model)?;
     let tasks = fields.get("tasks").map(tasks).transpose()?;
     let protocol = fields.get("protocol").map(protocol).transpose()?;
+    let protocol = protocol.unwrap_or_default();
+    let timing = fields.get("timing").map(|node| timing(&node, &protocol));
     Ok(Spec {
         name,
         models,
         tasks: tasks.unwrap_or_default(),
-        protocol: protocol.unwrap_or_default(),
+        protocol,
+        timing: timing.transpose()?.unwrap_or_default(),
         budgets,
         methods,
         profile: profile.transpose()?.unwrap_or_default(),
@@ -279,6 +284,8 @@ pub(crate) fn to_usize(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
+const TIMINGS: &[(&str, TimingMode)] =
+    &[("shared", TimingMode::Shared), ("alone", TimingMode::Alone)];
 const QUERIES: &[(&str, Query)] = &[("aware", Query::Aware), ("agnostic", Query::Agnostic)];
 const CHAT_RULES: &[(&str, ChatRule)] = &[
     ("auto", ChatRule::Auto),
@@ -341,6 +348,17 @@ fn protocol(node: Node<'_>) -> Result<ProtocolSpec> {
         }
     }
     Ok(protocol)
+}
+
+fn timing(node: &Node<'_>, protocol: &ProtocolSpec) -> Result<TimingMode> {
+    let timing = node.choice(TIMINGS)?;
+    if timing == TimingMode::Alone && protocol.answer_kl_tokens > 0 {
+        return Err(node.error_with_hint(
+            "'alone' cannot stand beside protocol.answer_kl_tokens, for which the full cache decodes along",
+            "leave answer_kl_tokens out, or measure times in an experiment of their own",
+        ));
+    }
+    Ok(timing)
 }
 
 fn query(node: Node<'_>) -> Result<Query> {

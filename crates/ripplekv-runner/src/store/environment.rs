@@ -76,6 +76,11 @@ pub fn peak_rss_bytes() -> u64 {
     field(&status, "VmHWM").and_then(kibibytes).unwrap_or(0) * 1024
 }
 
+/// Lets [`peak_rss_bytes`] start again from what is resident now; without effect where the system cannot.
+pub(crate) fn restart_peak_rss() {
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
 /// State of the git checkout around a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GitState {

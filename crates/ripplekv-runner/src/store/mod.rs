@@ -8,6 +8,7 @@ mod manifest;
 mod read;
 mod write;
 
+pub(crate) use environment::restart_peak_rss;
 pub use environment::{GitState, Host, git_state, peak_rss_bytes};
 pub use locks::Claim;
 pub use manifest::{MANIFEST_SCHEMA, Manifest, PackState, ProgramState, TaskState};

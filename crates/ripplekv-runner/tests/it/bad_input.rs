@@ -35,7 +35,7 @@ fn with(from: &str, to: &str) -> String {
 fn unknown_keys() {
     assert_eq!(
         error_of(&with("budgets:", "budgetts:")),
-        "demo.yaml:6: budgetts: unknown key\nhint: did you mean 'budgets'? valid: schema, name, models, tasks, protocol, budgets, methods, profile, damage"
+        "demo.yaml:6: budgetts: unknown key\nhint: did you mean 'budgets'? valid: schema, name, models, tasks, protocol, timing, budgets, methods, profile, damage"
     );
     assert_eq!(
         error_of(&with("{include:", "{inclde:")),
@@ -49,6 +49,16 @@ fn unknown_keys() {
         error_of(&format!("{SPEC}protocol:\n  chat: on\n")),
         "demo.yaml:9: protocol.chat: unknown key\nhint: did you mean 'chat_template'? valid: query, chat_template, max_context, bos, clean_up_spaces, min_new_tokens, code_similarity, short_prompts, answer_kl_tokens"
     );
+}
+
+#[test]
+fn times_of_cells_alone_need_cells_alone() {
+    let alone = |rest: &str| error_of(&format!("{SPEC}timing: alone{rest}\n"));
+    assert_eq!(
+        alone("\nprotocol: {answer_kl_tokens: 8}"),
+        "demo.yaml:8: timing: 'alone' cannot stand beside protocol.answer_kl_tokens, for which the full cache decodes along\nhint: leave answer_kl_tokens out, or measure times in an experiment of their own"
+    );
+    assert!(alone("ly").contains("timing: "));
 }
 
 #[test]

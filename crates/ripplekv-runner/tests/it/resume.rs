@@ -60,6 +60,32 @@ fn new_methods_run_alone_over_one_prefill() {
 }
 
 #[test]
+fn cells_alone_have_a_prefill_each_and_the_same_records() {
+    let (together, apart) = (folder(2), folder(2));
+    run_spec(
+        SPEC,
+        together.path(),
+        &FakeLoader::default(),
+        PlanOptions::default(),
+    )
+    .unwrap();
+    let loader = FakeLoader::default();
+    let alone = format!("{SPEC}timing: alone\n");
+    let summary = run_spec(&alone, apart.path(), &loader, PlanOptions::default()).unwrap();
+    assert_eq!((summary.computed, summary.exit_code()), (20, exit::DONE));
+    let calls: Vec<Vec<String>> = loader.calls().into_iter().map(|(_, keys)| keys).collect();
+    assert!(calls.iter().all(|keys| keys.len() == 1));
+    assert_eq!(calls.len(), 21, "one to warm up, then every cell");
+    assert_eq!(calls[0], calls[1]);
+    let stored = |folder: &TempDir| read_run(&folder.path().join("out")).unwrap();
+    let (shared, own) = (stored(&together), stored(&apart));
+    assert_eq!(shared.records, own.records);
+    assert!(shared.timings.values().all(|timing| !timing.alone));
+    assert!(own.timings.values().all(|timing| timing.alone));
+    assert_eq!(own.timings.len(), 20);
+}
+
+#[test]
 fn a_stop_finishes_the_prompt_in_hand() {
     let folder = folder(5);
     let plan = pack::plan(SPEC, folder.path(), PlanOptions::default()).unwrap();

@@ -26,11 +26,14 @@ impl Prompts {
         self.prompts.iter().map(|prompt| prompt.tokens).collect()
     }
 
-    /// The ids of the prompt of this length.
+    /// The ids of the prompt of this length; bandwidth is measured without a prompt.
     ///
     /// # Errors
     /// No such prompt, or one whose ids are not as many as it says.
-    pub(super) fn of_length(&self, tokens: usize) -> Result<&[u32], Failure> {
+    pub(super) fn for_part(&self, part: BenchPart, tokens: usize) -> Result<&[u32], Failure> {
+        if part == BenchPart::Bandwidth {
+            return Ok(&[]);
+        }
         let found = self.prompts.iter().find(|prompt| prompt.tokens == tokens);
         match found {
             Some(prompt) if prompt.ids.len() == tokens && tokens > 0 => Ok(&prompt.ids),

@@ -25,11 +25,12 @@ pub(crate) fn bench(arguments: &BenchArguments, output: Output) -> Result<u8, Fa
     wiring::set_threads(arguments.machine.threads)?;
     let prompts: Prompts = read(&arguments.prompts)?;
     if let Some((part, tokens)) = arguments.child {
-        let text = measure::measure(part, prompts.of_length(tokens)?, arguments)?;
+        let text = measure::measure(part, prompts.for_part(part, tokens)?, arguments)?;
         output.line(&text)?;
         return Ok(exit::DONE);
     }
-    // wrong files are found before anything is measured
+    // a wrong name or file is found before anything is measured
+    wiring::named_model(&arguments.model)?;
     let peers: Option<Peers> = arguments.peers.as_deref().map(read).transpose()?;
     let mut document = match &arguments.out {
         Some(path) if path.exists() => read(path)?,
@@ -38,9 +39,7 @@ pub(crate) fn bench(arguments: &BenchArguments, output: Output) -> Result<u8, Fa
     document.describe(arguments);
     for &part in &arguments.parts {
         for tokens in lengths(part, arguments, &prompts) {
-            if part != BenchPart::Bandwidth {
-                prompts.of_length(tokens)?;
-            }
+            prompts.for_part(part, tokens)?;
             output.note(&format!("{part} {tokens}"));
             document.add(part, &in_own_process(part, tokens, arguments)?)?;
             // what is measured is kept, whatever happens to the rest
