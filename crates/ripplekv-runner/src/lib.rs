@@ -26,6 +26,7 @@ pub mod engine;
 mod error;
 pub mod exit;
 pub mod fake;
+pub mod kept;
 mod nearest;
 pub mod plan;
 pub mod profile;

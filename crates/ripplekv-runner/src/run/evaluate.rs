@@ -232,6 +232,7 @@ impl<'a> Evaluation<'a> {
                 record,
                 prompt,
                 cells,
+                want_kept: false,
             };
             for record in self.prompt(ready, engine, &job, summary)? {
                 done.add(&record);
@@ -404,6 +405,7 @@ impl<'a> Evaluation<'a> {
             stop: &stop,
             short_prompts: self.plan.protocol.short_prompts,
             answer_kl_tokens: self.plan.protocol.answer_kl_tokens,
+            want_kept: job.want_kept,
             signals: &self.profile.signals,
         };
         match engine.evaluate(&request) {
