@@ -30,6 +30,7 @@ pub mod kept;
 mod nearest;
 pub mod plan;
 pub mod profile;
+pub mod prompt_text;
 pub mod record;
 pub mod run;
 pub mod select;

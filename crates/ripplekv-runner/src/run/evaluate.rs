@@ -17,7 +17,9 @@ use crate::plan::{Plan, PlannedTask, PreparedPrompt, Unit};
 use crate::record::{Record, Timing};
 use crate::run::job::{Job, empty_record, failed_record};
 use crate::run::profile::{self, ModelProfile};
+use crate::run::shown::{self, KnownPrompts, is_shown};
 use crate::run::{Event, Observer, ReadyModel, RunOptions, RunSummary, Teller, milliseconds};
+use crate::spec::StoreKept;
 use crate::store::{DoneIndex, Store, peak_rss_bytes, read_done};
 
 /// What is missing of some units.
@@ -46,6 +48,7 @@ pub(crate) struct Evaluation<'a> {
     profile: ModelProfile,
     /// Failed samples this run tried; they are not tried twice in one run.
     retried: Vec<(String, String)>,
+    known_prompts: KnownPrompts,
 }
 
 impl<'a> Evaluation<'a> {
@@ -66,6 +69,7 @@ impl<'a> Evaluation<'a> {
             observer,
             profile: ModelProfile::default(),
             retried: Vec::new(),
+            known_prompts: KnownPrompts::default(),
         }
     }
 
@@ -204,6 +208,8 @@ impl<'a> Evaluation<'a> {
         self.check_profile(&done, model, task)?;
         let planned = &self.plan.tasks[unit.task];
         let records = self.records(planned, unit)?;
+        let mut of_model = ready.prepared.tasks.iter();
+        let selected = of_model.find(|selected| selected.task == unit.task);
         for (prepared, record) in unit.prompts.iter().zip(&records) {
             if self.options.stop.is_set() {
                 return Ok(());
@@ -232,7 +238,7 @@ impl<'a> Evaluation<'a> {
                 record,
                 prompt,
                 cells,
-                want_kept: false,
+                want_kept: is_shown(self.plan.store_kept, selected, prepared),
             };
             for record in self.prompt(ready, engine, &job, summary)? {
                 done.add(&record);
@@ -351,6 +357,13 @@ impl<'a> Evaluation<'a> {
                 record.calibrated = Some(*pair);
             }
             records.push(record);
+        }
+        if let Ok(output) = &output
+            && self.plan.store_kept != StoreKept::None
+        {
+            let tokenizer = ready.tokenizer.as_ref();
+            let known = &mut self.known_prompts;
+            shown::store(&mut self.store, known, job, tokenizer, output)?;
         }
         self.store
             .append(job.model, job.task.info.name, &records, &timings)?;
