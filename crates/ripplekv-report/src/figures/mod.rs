@@ -5,6 +5,7 @@ mod ablation_heatmap;
 mod axes;
 mod draw;
 mod frame;
+mod kept_positions;
 mod layer_budgets;
 mod scene;
 mod score_by_budget;
@@ -22,6 +23,7 @@ use crate::evidence::Evidence;
 use crate::group::Group;
 use crate::metric::Metric;
 use crate::options::ReportOptions;
+use crate::shown::KeptPrompt;
 
 /// One kind of figure.
 pub struct FigureInfo {
@@ -39,6 +41,8 @@ pub(crate) enum Build {
     Group(fn(&Group, &ReportOptions) -> Vec<Figure>),
     /// The layers of one model.
     Layers(fn(&Evidence) -> Vec<Figure>),
+    /// What methods kept of one prompt of a group of cells.
+    Kept(fn(&KeptPrompt) -> Vec<Figure>),
 }
 
 /// Every figure, in the order of the report.
@@ -57,6 +61,11 @@ pub const FIGURES: &[FigureInfo] = &[
         name: "layer-budgets",
         about: "kept tokens of every layer, one panel a method, one figure a budget",
         build: Build::Group(layer_budgets::build),
+    },
+    FigureInfo {
+        name: "kept-positions",
+        about: "which positions of one prompt every layer keeps, one panel a method, at the smallest budget",
+        build: Build::Kept(kept_positions::build),
     },
     FigureInfo {
         name: "ablation-heatmap",
