@@ -16,6 +16,11 @@ const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome"];
 /// Runs in the page after its own script; what it finds stands in the document afterwards.
 const DRIVE: &str = include_str!("drive.js");
 
+/// Holds a page at a width and shows what its driving script tells.
+const FRAME: &str = "<!DOCTYPE html><title>frame</title><pre id=\"found\"></pre>\
+<iframe src=\"driven.html\" style=\"width: WIDTHpx; height: 1000px; border: 0\"></iframe>\
+<script>addEventListener('message', (told) => { document.getElementById('found').textContent = told.data; })</script>";
+
 fn browser() -> Option<&'static str> {
     let is_there = |name: &&&str| {
         let asked = Command::new(name).arg("--version").output();
@@ -80,15 +85,22 @@ impl Browser {
     /// What the driving script found.
     fn drive(&self, page: &Path, window: Window) -> Value {
         let own = fs::read_to_string(page).unwrap();
-        let driven = page.with_file_name("driven.html");
-        let drive = page.with_file_name("drive.js");
-        fs::write(&drive, DRIVE).unwrap();
-        fs::write(
-            &driven,
-            own.replace("</head>", "<script src=\"drive.js\" defer></script></head>"),
-        )
-        .unwrap();
-        let (document, messages) = self.visit(&driven, window, "--dump-dom");
+        let beside = |name: &str| page.with_file_name(name);
+        let driven = own.replace("</head>", "<script src=\"drive.js\" defer></script></head>");
+        // a headless window has at least 500 pixels, a frame in it as few as it is told
+        let frame = FRAME.replace("WIDTH", &window.width.to_string());
+        let files = [
+            ("drive.js", DRIVE),
+            ("driven.html", &driven),
+            ("frame.html", &frame),
+        ];
+        for (name, text) in files {
+            fs::write(beside(name), text).unwrap();
+        }
+        let (document, messages) = self.visit(&beside("frame.html"), window, "--dump-dom");
+        for (name, _) in files {
+            fs::remove_file(beside(name)).unwrap();
+        }
         let complaints: Vec<&str> = messages
             .lines()
             .filter(|line| line.contains("CONSOLE"))
@@ -98,13 +110,12 @@ impl Browser {
             .split("<pre id=\"found\">")
             .nth(1)
             .and_then(|rest| rest.split("</pre>").next())
+            .filter(|found| !found.is_empty())
             .unwrap_or_else(|| panic!("{}: the script did not end\n{messages}", page.display()));
         let found = found
             .replace("&lt;", "<")
             .replace("&gt;", ">")
             .replace("&amp;", "&");
-        fs::remove_file(driven).unwrap();
-        fs::remove_file(drive).unwrap();
         serde_json::from_str(&found).unwrap()
     }
 }

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ripplekv_report::{ReportOptions, write_report};
+use ripplekv_runner::cell::CellKey;
+use ripplekv_runner::kept::{KeptBits, KeptLine, kept_lines};
 use ripplekv_runner::record::Record;
 use tempfile::TempDir;
 
@@ -192,8 +194,11 @@ fn what_is_not_stored_or_not_the_records_own_is_said() {
     let lines: Vec<&str> = text.lines().collect();
     let place = lines.iter().position(|line| line.contains(&key)).unwrap();
     assert_eq!(place, 0, "the line without a base");
-    let forged = lines[0].replace("\"prompt_tokens\":300", "\"prompt_tokens\":304");
-    fs::write(&kept, format!("{forged}\n{}", &text[lines[0].len() + 1..])).unwrap();
+    let (layers, heads, tokens) = hostile::SHAPE;
+    let other = KeptBits::new(&vec![vec![vec![0]; heads]; layers], tokens).unwrap();
+    let sample = serde_json::from_str::<KeptLine>(lines[0]).unwrap().sample;
+    let forged = line(&kept_lines(&sample, [(&CellKey(key), &other)]).unwrap()[0]);
+    fs::write(&kept, format!("{forged}{}", &text[lines[0].len() + 1..])).unwrap();
     let options = ReportOptions {
         prompt_pages: 4,
         ..ReportOptions::default()
