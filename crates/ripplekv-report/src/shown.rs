@@ -91,11 +91,6 @@ impl TaskTexts {
         (text.prompt_hash == prompt_hash).then_some(text)
     }
 
-    /// Samples of which kept positions are stored.
-    pub(crate) fn kept_samples(&self) -> BTreeSet<&str> {
-        self.kept.keys().map(String::as_str).collect()
-    }
-
     /// What the cells of a sample kept; lines that are damaged or not those of the record are left out with a note.
     pub(crate) fn kept(
         &self,
@@ -199,6 +194,9 @@ pub(crate) struct KeptPrompt {
     pub(crate) methods: Vec<(String, usize, KeptBits)>,
 }
 
+/// First prompts of each task in which kept positions are looked for: `store_kept: all` stores too many to read them all.
+const LOOKED_AT: usize = 4;
+
 /// The first prompt of a group, in task and file order, that has kept positions; at the smallest budget that has them.
 pub(crate) fn kept_prompt(
     group: &Group,
@@ -207,16 +205,12 @@ pub(crate) fn kept_prompt(
 ) -> Option<KeptPrompt> {
     let labels = group.budgeted_methods();
     for task in &group.tasks {
-        let texts = TaskTexts::read(folders, &group.model, &task.name, |_| true);
-        let stored = texts.kept_samples();
-        if stored.is_empty() {
-            continue;
-        }
         let rows = TaskRows::new(group, &task.name, results);
-        for sample in rows.samples() {
-            if !stored.contains(sample) {
-                continue;
-            }
+        let mut samples = rows.samples();
+        samples.truncate(LOOKED_AT);
+        let is_wanted = |sample: &str| samples.contains(&sample);
+        let texts = TaskTexts::read(folders, &group.model, &task.name, is_wanted);
+        for sample in &samples {
             let kept = texts.kept(sample, &rows, &mut Vec::new());
             for budget in &group.budgets {
                 let of_label = |(place, label): (usize, &&str)| {
@@ -231,7 +225,7 @@ pub(crate) fn kept_prompt(
                 if !methods.is_empty() {
                     return Some(KeptPrompt {
                         task: task.name.clone(),
-                        sample: sample.to_owned(),
+                        sample: (*sample).to_owned(),
                         budget: budget.text.clone(),
                         methods,
                     });

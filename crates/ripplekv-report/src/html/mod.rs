@@ -30,7 +30,7 @@ use crate::options::ReportOptions;
 use crate::read::Results;
 use crate::shown::{TaskRows, TaskTexts};
 use names::GroupNames;
-use rank::ranked;
+use rank::paged;
 
 const TEMPLATES: &[(&str, &str)] = &[
     ("base.html", include_str!("templates/base.html")),
@@ -88,8 +88,7 @@ pub(crate) fn write(site: &Site<'_>, output: &mut Output) -> Result<(), ReportEr
                     output,
                 )?;
             }
-            let ranking = ranked(&rows);
-            let worst = &ranking[..ranking.len().min(site.options.prompt_pages)];
+            let worst = paged(&rows, site.options.prompt_pages);
             let is_worst = |sample: &str| worst.iter().any(|prompt| prompt.sample == sample);
             let texts = TaskTexts::read(site.folders, &group.model, &task.name, is_worst);
             for place in 0..worst.len() {
@@ -98,7 +97,7 @@ pub(crate) fn write(site: &Site<'_>, output: &mut Output) -> Result<(), ReportEr
                     names,
                     task: &task.name,
                     rows: &rows,
-                    worst,
+                    worst: &worst,
                     place,
                     texts: &texts,
                 };

@@ -7,7 +7,7 @@ use ripplekv_runner::cell::CellKey;
 use crate::files::slug;
 use crate::group::Group;
 use crate::html::Site;
-use crate::html::rank::ranked;
+use crate::html::rank::paged;
 use crate::shown::TaskRows;
 
 /// Most characters of a file name that come from data.
@@ -34,7 +34,7 @@ impl GroupNames {
         let mut prompts = BTreeMap::new();
         for task in &group.tasks {
             let rows = TaskRows::new(group, &task.name, site.results);
-            for prompt in ranked(&rows).iter().take(site.options.prompt_pages) {
+            for prompt in paged(&rows, site.options.prompt_pages) {
                 let name = format!("{} {}", task.name, prompt.sample);
                 let file = unique(&format!("{}/prompts", group.slug), &name, &mut used);
                 prompts.insert((task.name.clone(), prompt.sample.to_owned()), file);

@@ -41,14 +41,14 @@ pub(super) fn list(group: &Group, names: &GroupNames, site: &Site<'_>) -> Json {
     let mut without_page = 0_usize;
     for task in &group.tasks {
         let rows = TaskRows::new(group, &task.name, site.results);
-        for (place, prompt) in ranked(&rows).iter().enumerate() {
+        for prompt in ranked(&rows) {
             let Some(href) = names.own_prompt(&task.name, prompt.sample) else {
                 without_page += 1;
                 continue;
             };
             prompts.push(json!({
                 "task": task.name,
-                "rank": place + 1,
+                "rank": prompt.rank,
                 "sample": prompt.sample,
                 "href": href,
                 "full": number(prompt.full, 1),
@@ -102,7 +102,7 @@ pub(super) fn context(page: &Page<'_>) -> Result<Json, ReportError> {
         "protocol": page.group.protocol_note,
         "task": page.task,
         "sample": prompt.sample,
-        "rank": page.place + 1,
+        "rank": prompt.rank,
         "of": page.rows.samples().len(),
         "full": number(prompt.full, 1),
         "compressed": number(prompt.compressed, 1),

@@ -1,10 +1,14 @@
 //! Which prompts are worst: those that lose most of the full cache's score on average over the compressed cells.
 
+use ripplekv_runner::run::SHOWN_PROMPTS;
+
 use crate::shown::TaskRows;
 
 /// One prompt of a task with what compression did to it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RankedPrompt<'a> {
+    /// 1 is the worst.
+    pub(super) rank: usize,
     pub(super) sample: &'a str,
     /// Score of the full cache, in points; `None` where it has none.
     pub(super) full: Option<f64>,
@@ -35,7 +39,19 @@ pub(super) fn ranked<'a>(rows: &TaskRows<'a>) -> Vec<RankedPrompt<'a>> {
             .total_cmp(&drop(left))
             .then(lowest(left.compressed).total_cmp(&lowest(right.compressed)))
     });
+    for (place, prompt) in prompts.iter_mut().enumerate() {
+        prompt.rank = place + 1;
+    }
     prompts
+}
+
+/// The prompts that have a page: the worst, and the first ones of the task, whose kept positions a run stores by default.
+pub(super) fn paged<'a>(rows: &TaskRows<'a>, most: usize) -> Vec<RankedPrompt<'a>> {
+    let samples = rows.samples();
+    let first = &samples[..samples.len().min(SHOWN_PROMPTS.min(most))];
+    let has_page =
+        |prompt: &RankedPrompt<'a>| prompt.rank <= most || first.contains(&prompt.sample);
+    ranked(rows).into_iter().filter(has_page).collect()
 }
 
 fn of_sample<'a>(rows: &TaskRows<'a>, sample: &'a str) -> RankedPrompt<'a> {
@@ -57,6 +73,7 @@ fn of_sample<'a>(rows: &TaskRows<'a>, sample: &'a str) -> RankedPrompt<'a> {
     }
     let compressed = (count > 0).then(|| total / count as f64);
     RankedPrompt {
+        rank: 0,
         sample,
         full,
         compressed,
