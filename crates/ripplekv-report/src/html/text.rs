@@ -10,17 +10,22 @@ const OPEN_CHARACTERS: usize = 160;
 const MOST_CHARACTERS: usize = 4_000;
 
 /// Control characters become their pictures (U+2400), except tab and newline: NUL is not allowed in HTML, and the others cannot
-/// be seen. Marks that turn the direction of text stay; the pages isolate every text from outside with `bdi` or `dir=auto`.
+/// be seen. The marks that turn the direction of all text after them are spelled out, because they would turn ours too.
 pub(super) fn clean(text: &str) -> String {
-    text.chars()
-        .map(|character| match character {
-            '\t' | '\n' => character,
-            '\0'..='\u{1f}' => char::from_u32(0x2400 + character as u32).unwrap_or(' '),
-            '\u{7f}' => '\u{2421}',
-            '\u{80}'..='\u{9f}' => char::REPLACEMENT_CHARACTER,
-            other => other,
-        })
-        .collect()
+    let mut cleaned = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\t' | '\n' => cleaned.push(character),
+            '\0'..='\u{1f}' => cleaned.extend(char::from_u32(0x2400 + character as u32)),
+            '\u{7f}' => cleaned.push('\u{2421}'),
+            '\u{80}'..='\u{9f}' => cleaned.push(char::REPLACEMENT_CHARACTER),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                cleaned.push_str(&format!("[U+{:X}]", character as u32));
+            }
+            other => cleaned.push(other),
+        }
+    }
+    cleaned
 }
 
 /// [`clean`] on every text of a context.
@@ -85,8 +90,8 @@ mod tests {
     #[test]
     fn control_characters_become_visible_and_long_texts_fold() {
         assert_eq!(
-            clean("a\0b\r\n\t\u{1b}\u{7f}\u{85}ß"),
-            "a␀b␍\n\t␛␡\u{fffd}ß"
+            clean("a\0b\r\n\t\u{1b}\u{7f}\u{85}ß\u{202e}\u{200f}"),
+            "a␀b␍\n\t␛␡\u{fffd}ß[U+202E]\u{200f}"
         );
         let long: String = "ü".repeat(MOST_CHARACTERS + 5);
         let folded = folded(&long);

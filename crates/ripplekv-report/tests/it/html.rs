@@ -103,7 +103,11 @@ fn hostile_texts_stay_texts() {
             !page.contains(" onerror=\"") && !page.contains("' onmouseover='"),
             "{name}"
         );
-        let is_visible = |letter: char| !letter.is_control() || letter == '\n' || letter == '\t';
+        let turns =
+            |letter: char| matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        let is_visible = |letter: char| {
+            !turns(letter) && (!letter.is_control() || letter == '\n' || letter == '\t')
+        };
         assert!(page.chars().all(is_visible), "{name}: control characters");
         hostile_scripts += page.matches("&lt;script&gt;window.stolen = 1").count();
         assert!(page.len() < 400_000, "{name}: {} bytes", page.len());
