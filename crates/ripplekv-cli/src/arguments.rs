@@ -201,6 +201,9 @@ pub(crate) struct ReportArguments {
     /// folder, else report/ in that results folder
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Most prompts of each task that get an HTML page of their own, the worst first. Default: 50
+    #[arg(long, value_name = "N")]
+    pub(crate) prompt_pages: Option<usize>,
     /// Print the rows of the main table as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -142,6 +142,7 @@ fn result(
     rows: &Rows,
     continuation: &Continuation,
     answer_kl: Option<f64>,
+    want_kept: bool,
 ) -> CellResult {
     let cache = &rows.caches[prepared.row];
     CellResult {
@@ -151,6 +152,7 @@ fn result(
         kept_per_layer: cache.kept_per_layer(),
         cache_bytes: cache.bytes(),
         kept_hash: prepared.cell.kept_hash,
+        kept: prepared.cell.kept.filter(|_| want_kept),
         must_keep_tokens: prepared.cell.must_keep_tokens,
         short_prompt: prepared.cell.short_prompt,
         answer_kl,
@@ -225,7 +227,14 @@ impl Engine for ModelEngine {
             .map(|outcome| {
                 outcome.map(|prepared| {
                     let row = prepared.row;
-                    result(prepared, &rows, &continuations[row], answer_kl[row])
+                    let continuation = &continuations[row];
+                    result(
+                        prepared,
+                        &rows,
+                        continuation,
+                        answer_kl[row],
+                        request.want_kept,
+                    )
                 })
             })
             .collect();

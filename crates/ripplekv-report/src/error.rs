@@ -72,6 +72,14 @@ pub enum ReportError {
         /// What the drawing library said.
         message: String,
     },
+    /// An HTML page could not be made.
+    #[error("page `{page}`: {message}")]
+    Page {
+        /// Which page.
+        page: String,
+        /// What the template engine said.
+        message: String,
+    },
     /// One side of a comparison selects nothing.
     #[error("`{selection}` selects no finished samples\n  hint: {hint}")]
     EmptySelection {

@@ -12,7 +12,7 @@
 //!
 //! What is where:
 //! - [`read_results`]: the union of results folders, with everything unsound named and left out;
-//! - [`write_report`]: frames, tables, figures and `report.md`;
+//! - [`write_report`]: frames, tables, figures, `report.md` and the HTML pages;
 //! - [`compare`]: two selections, paired by sample, in words;
 //! - [`CELL_COLUMNS`], [`SAMPLE_COLUMNS`]: the stable columns of `cells.csv` and `samples.csv`.
 //!
@@ -31,6 +31,7 @@ mod figures;
 mod files;
 mod frames;
 mod group;
+mod html;
 mod kl_findings;
 mod metric;
 mod options;
@@ -40,6 +41,7 @@ mod protocol;
 mod read;
 mod render;
 mod report;
+mod shown;
 mod state;
 mod stats;
 mod summary;

@@ -23,6 +23,8 @@ pub struct ReportOptions {
     pub bootstrap_resamples: usize,
     /// Seed of the bootstrap; the same seed and records give the same report.
     pub seed: u64,
+    /// Most prompts of each task that have an HTML page of their own, the worst first.
+    pub prompt_pages: usize,
     /// Columns of the terminal; a wider main table leaves out its task columns.
     pub terminal_width: usize,
 }
@@ -34,6 +36,7 @@ impl Default for ReportOptions {
             baseline: None,
             bootstrap_resamples: 10_000,
             seed: 0,
+            prompt_pages: 50,
             terminal_width: 120,
         }
     }

@@ -462,7 +462,7 @@ impl Reader {
 }
 
 /// Complete lines with their places. A last line without an end was cut by a crash; its prompt will run again.
-fn complete_lines(path: &Path, warnings: &mut Vec<String>) -> Vec<(String, String)> {
+pub(crate) fn complete_lines(path: &Path, warnings: &mut Vec<String>) -> Vec<(String, String)> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) => {

@@ -1,4 +1,4 @@
-//! Writes a whole report: frames, tables, figures and the `report.md` that holds them together.
+//! Writes a whole report: frames, tables, figures, the `report.md` that holds them together, and the HTML pages.
 //! The same results give the same files, byte for byte: nothing in them tells when or where they were made.
 
 use std::collections::BTreeMap;
@@ -13,11 +13,13 @@ use crate::figures::{self, FIGURES, Figure};
 use crate::files::Output;
 use crate::frames;
 use crate::group::{Group, groups, query_name};
+use crate::html::{self, Part, Section, Site};
 use crate::kl_findings;
 use crate::metric::Metric;
 use crate::options::ReportOptions;
 use crate::read::read_results;
 use crate::render;
+use crate::shown::{KeptPrompt, kept_prompt};
 use crate::summary::mean;
 use crate::tables::{Build, TABLES, Table, TableInfo};
 
@@ -96,34 +98,43 @@ pub fn write_report(
     let mut output = Output::new(out);
     let mut page = String::from("# Report\n");
     push_warnings(&mut page, &warnings);
-    push_what_was_run(&mut page, &results.manifests);
+    let what_was_run = what_was_run(&results.manifests);
+    push_what_was_run(&mut page, &what_was_run);
     let mut terminal = Vec::new();
+    let mut sections = Vec::new();
     for group in &groups {
+        let mut section = Section::new(group.title(), &group.slug);
         page.push_str(&format!(
             "\n## {}\n",
             render::escape_markdown(&group.title())
         ));
         // The main table and the figures come first: most readers want no more.
         let (first, others) = TABLES.split_at(1);
-        let about = About::Group(group, options);
-        let main = write_tables(first, about, &mut output, &mut page)?;
+        let kept = kept_prompt(group, &results, folders);
+        let about = About::Group(group, kept.as_ref(), options);
+        let main = write_tables(first, about, &mut output, &mut page, &mut section)?;
         terminal.extend(main.map(|table| render::terminal(&table, options.terminal_width)));
         let findings = kl_findings::findings(group, options);
         push_findings(&mut page, &findings);
+        section.findings.clone_from(&findings);
         terminal.extend(terminal_findings(
             &format!("Nearest to the full cache: {}", group.title()),
             &findings,
         ));
-        write_figures(about, &mut output, &mut page)?;
-        write_tables(others, about, &mut output, &mut page)?;
+        write_figures(about, &mut output, &mut page, &mut section)?;
+        write_tables(others, about, &mut output, &mut page, &mut section)?;
+        sections.push(section);
     }
     for layers in &evidence {
         let title = render::escape_markdown(&layers.title());
         page.push_str(&format!("\n## {title}\n"));
         push_findings(&mut page, &layers.findings);
+        let mut section = Section::new(layers.title(), &layers.slug);
+        section.findings.clone_from(&layers.findings);
         let about = About::Layers(layers);
-        write_figures(about, &mut output, &mut page)?;
-        write_tables(TABLES, about, &mut output, &mut page)?;
+        write_figures(about, &mut output, &mut page, &mut section)?;
+        write_tables(TABLES, about, &mut output, &mut page, &mut section)?;
+        sections.push(section);
         terminal.extend(terminal_findings(&layers.title(), &layers.findings));
     }
     if terminal.is_empty() {
@@ -136,6 +147,16 @@ pub fn write_report(
     let samples = frames::samples_frame(&groups, &results.cells)?;
     output.write("samples.csv", &frames::csv_bytes("samples.csv", &samples)?)?;
     push_columns(&mut page);
+    let site = Site {
+        folders,
+        results: &results,
+        groups: &groups,
+        options,
+        warnings: &warnings,
+        what_was_run: &what_was_run,
+        sections: &sections,
+    };
+    html::write(&site, &mut output)?;
     output.write("report.md", page.as_bytes())?;
 
     let mut files = output.finish()?;
@@ -154,8 +175,8 @@ pub fn write_report(
 /// What a section of the report is about.
 #[derive(Clone, Copy)]
 enum About<'a> {
-    /// The scores of a group of cells.
-    Group(&'a Group, &'a ReportOptions),
+    /// The scores of a group of cells, and what they kept of a prompt where that is stored.
+    Group(&'a Group, Option<&'a KeptPrompt>, &'a ReportOptions),
     /// The layers of a model.
     Layers(&'a Evidence),
 }
@@ -163,7 +184,7 @@ enum About<'a> {
 impl About<'_> {
     fn slug(&self) -> &str {
         match self {
-            About::Group(group, _) => &group.slug,
+            About::Group(group, _, _) => &group.slug,
             About::Layers(evidence) => &evidence.slug,
         }
     }
@@ -217,12 +238,8 @@ fn all_warnings(reading: &[String], groups: &[Group], evidence: &[Evidence]) -> 
 }
 
 /// What the manifests say of the runs: names, packs, programs, models.
-fn push_what_was_run(page: &mut String, manifests: &[Value]) {
-    if manifests.is_empty() {
-        return;
-    }
-    page.push_str("\n## What was run\n\n");
-    for manifest in manifests {
+fn what_was_run(manifests: &[Value]) -> Vec<String> {
+    let line = |manifest: &Value| {
         let text = |pointer: &str| match manifest.pointer(pointer) {
             Some(Value::String(text)) => Some(text.clone()),
             Some(Value::Number(number)) => Some(number.to_string()),
@@ -246,10 +263,18 @@ fn push_what_was_run(page: &mut String, manifests: &[Value]) {
                 of("device")
             ));
         }
-        page.push_str(&format!(
-            "- {}\n",
-            render::escape_markdown(&parts.join(", "))
-        ));
+        parts.join(", ")
+    };
+    manifests.iter().map(line).collect()
+}
+
+fn push_what_was_run(page: &mut String, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    page.push_str("\n## What was run\n\n");
+    for line in lines {
+        page.push_str(&format!("- {}\n", render::escape_markdown(line)));
     }
 }
 
@@ -275,11 +300,12 @@ fn write_tables(
     about: About<'_>,
     output: &mut Output,
     page: &mut String,
+    section: &mut Section,
 ) -> Result<Option<Table>, ReportError> {
     let mut last = None;
     for info in infos {
         let table = match (&info.build, about) {
-            (Build::Group(build), About::Group(group, options)) => build(group, options),
+            (Build::Group(build), About::Group(group, _, options)) => build(group, options),
             (Build::Layers(build), About::Layers(evidence)) => build(evidence),
             _ => None,
         };
@@ -296,6 +322,10 @@ fn write_tables(
         output.write(&format!("{name}.csv"), &render::csv_bytes(&name, &table)?)?;
         let latex = render::latex(&format!("{}-{}", about.slug(), info.name), &table);
         output.write(&format!("{name}.tex"), latex.as_bytes())?;
+        section.parts.push(Part::Table {
+            name,
+            table: table.clone(),
+        });
         last = Some(table);
     }
     Ok(last)
@@ -305,10 +335,14 @@ fn write_figures(
     about: About<'_>,
     output: &mut Output,
     page: &mut String,
+    section: &mut Section,
 ) -> Result<(), ReportError> {
     for info in FIGURES {
         let drawn = match (&info.build, about) {
-            (figures::Build::Group(build), About::Group(group, options)) => build(group, options),
+            (figures::Build::Group(build), About::Group(group, _, options)) => {
+                build(group, options)
+            }
+            (figures::Build::Kept(build), About::Group(_, Some(kept), _)) => build(kept),
             (figures::Build::Layers(build), About::Layers(evidence)) => build(evidence),
             _ => Vec::new(),
         };
@@ -322,6 +356,10 @@ fn write_figures(
                 "\n![{}]({name}.svg)\n\nAs [PNG]({name}.png), [data]({name}.csv).\n",
                 render::escape_markdown(&figure.description)
             ));
+            section.parts.push(Part::Figure {
+                name,
+                description: figure.description,
+            });
         }
     }
     Ok(())

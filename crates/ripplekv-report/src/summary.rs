@@ -3,6 +3,7 @@
 
 use ripplekv_metrics::task_score;
 use ripplekv_runner::cell::Cell;
+use ripplekv_runner::record::Record;
 
 use crate::metric::Metric;
 use crate::options::ReportOptions;
@@ -229,10 +230,15 @@ fn kept_per_layer(samples: &[&Sample]) -> Vec<f64> {
 }
 
 fn kept_percent(sample: &Sample) -> Option<f64> {
-    let tokens = sample.record.prompt_tokens;
-    kept_entries(sample)
-        .filter(|_| tokens > 0)
-        .map(|kept| 100.0 * kept / tokens as f64)
+    kept_percent_of(&sample.record)
+}
+
+/// Share of the prompt's entries that was kept, in percent.
+pub(crate) fn kept_percent_of(record: &Record) -> Option<f64> {
+    let (layers, tokens) = (&record.kept_per_layer, record.prompt_tokens);
+    let total: u64 = layers.iter().map(|kept| u64::from(*kept)).sum();
+    let everything = layers.len() as f64 * tokens as f64;
+    (everything > 0.0).then(|| 100.0 * total as f64 / everything)
 }
 
 /// Plain mean in the order given; `None` of nothing.

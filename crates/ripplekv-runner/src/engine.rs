@@ -94,9 +94,14 @@ pub struct PromptRequest<'a> {
     pub short_prompts: ShortPrompts,
     /// First tokens of the full cache's own answer over which every cell's KL is measured; 0 measures none.
     pub answer_kl_tokens: usize,
+    /// Whether the kept positions are given back with each cell.
+    pub want_kept: bool,
     /// Per-layer numbers of the model's profile, for allocators that ask for one.
     pub signals: &'a Signals,
 }
+
+/// Kept prompt positions, ascending, `[layer][kv_head][entry]`.
+pub type KeptSets = Vec<Vec<Vec<u32>>>;
 
 /// Per-layer numbers by name (`sensitivity`, `local_response`, ...), each of length L.
 pub type Signals = BTreeMap<String, Vec<f64>>;
@@ -124,8 +129,10 @@ pub struct CellResult {
     pub kept_per_layer: Vec<u32>,
     /// Bytes of keys and values of the kept prompt entries.
     pub cache_bytes: u64,
-    /// blake3 over the kept indices of all layers and heads.
+    /// blake3 over the kept indices of all layers and heads; `full` where nothing was evicted.
     pub kept_hash: String,
+    /// The kept positions that `kept_hash` is over, where asked for; `None` where nothing was evicted.
+    pub kept: Option<KeptSets>,
     /// The window (or must-keep set) that was used, in tokens.
     pub must_keep_tokens: u32,
     /// True when `short_prompts: shrink` made the window smaller, or `full` skipped compression.

@@ -16,12 +16,16 @@ use crate::catalog::{Catalog, MethodEntry, ModelEntry, ParamInfo, ParamProblem};
 use crate::cell::{ModelSource, ResolvedModel};
 use crate::engine::{
     Availability, CellRequest, CellResult, DamageOutput, DamageRequest, Engine, EngineError,
-    Finish, Loader, ModelIdentity, ModelShape, PromptOutput, PromptRequest, SensitivityOutput,
-    SensitivityRequest, ShortPrompts,
+    Finish, KeptSets, Loader, ModelIdentity, ModelShape, PromptOutput, PromptRequest,
+    SensitivityOutput, SensitivityRequest, ShortPrompts,
 };
+use crate::kept::kept_hash;
 
 /// Layers of the fake model.
 pub const LAYERS: usize = 4;
+
+/// KV heads of one layer of the fake model.
+pub const KV_HEADS: usize = 2;
 
 /// Methods, budgets and models that the fake knows: `full`, `streaming-llm`, `snapkv`, `pyramidkv`, `ripplekv`; `tiny`,
 /// `absent`.
@@ -253,7 +257,7 @@ fn shape() -> ModelShape {
         architecture: "fake".to_owned(),
         layers: LAYERS,
         heads: 4,
-        kv_heads: 2,
+        kv_heads: KV_HEADS,
         head_dim: 8,
         hidden_size: 32,
         intermediate_size: 64,
@@ -459,7 +463,7 @@ fn answer(request: &PromptRequest<'_>, cell: &CellRequest<'_>) -> Result<CellRes
         Some(total) if !short || shrinks => total,
         _ => everything,
     };
-    let kept_per_layer = (0..LAYERS as u64)
+    let kept_per_layer: Vec<u32> = (0..LAYERS as u64)
         .map(|layer| ((kept + LAYERS as u64 - 1 - layer) / LAYERS as u64) as u32)
         .collect();
     let signals = if cell.method.name == "ripplekv" {
@@ -479,6 +483,7 @@ fn answer(request: &PromptRequest<'_>, cell: &CellRequest<'_>) -> Result<CellRes
         .take(request.max_new_tokens.min(4))
         .map(|byte| request.ids[usize::from(*byte) % n])
         .collect();
+    let sets = (kept < everything).then(|| made_up_sets(&kept_per_layer, n, hash.as_bytes()[0]));
     let finish = match request.stop.end_tokens.first() {
         Some(end) if output_ids.len() < request.max_new_tokens => {
             output_ids.push(*end);
@@ -492,7 +497,8 @@ fn answer(request: &PromptRequest<'_>, cell: &CellRequest<'_>) -> Result<CellRes
         budget_entries,
         kept_per_layer,
         cache_bytes: kept * 2 * 2 * 8 * 4,
-        kept_hash: hash.to_hex().to_string(),
+        kept_hash: kept_hash(sets.as_ref()),
+        kept: sets.filter(|_| request.want_kept),
         must_keep_tokens: window as u32,
         short_prompt: short,
         answer_kl: (request.answer_kl_tokens > 0).then_some((everything - kept) as f64 / 1e3),
@@ -500,4 +506,24 @@ fn answer(request: &PromptRequest<'_>, cell: &CellRequest<'_>) -> Result<CellRes
         compress_ms: 0.1,
         decode_ms: 0.5,
     })
+}
+
+/// Positions of `n` spread evenly in every layer and KV head, begun at a place that method and head choose.
+fn made_up_sets(kept_per_layer: &[u32], n: usize, place: u8) -> KeptSets {
+    let head_set = |kept: usize, head: usize| {
+        let begin = usize::from(place) + head;
+        let mut set: Vec<u32> = (0..kept)
+            .map(|entry| ((begin + entry * n / kept) % n) as u32)
+            .collect();
+        set.sort_unstable();
+        set
+    };
+    kept_per_layer
+        .iter()
+        .map(|kept| {
+            (0..KV_HEADS)
+                .map(|head| head_set(*kept as usize, head))
+                .collect()
+        })
+        .collect()
 }

@@ -16,7 +16,7 @@ pub(crate) fn report(arguments: &ReportArguments, output: Output) -> Result<(), 
         (None, Some(first)) => experiment::report_dir(first),
         (None, None) => return Err(Failure::Usage("no results folder given".to_owned())),
     };
-    let summary = write(&arguments.dirs, &folder, output)?;
+    let summary = write(&arguments.dirs, &folder, arguments.prompt_pages, output)?;
     if arguments.json {
         let rows = serde_json::to_string_pretty(&summary.rows)
             .map_err(|error| Failure::Data(error.to_string()))?;
@@ -24,6 +24,7 @@ pub(crate) fn report(arguments: &ReportArguments, output: Output) -> Result<(), 
     } else {
         output.data(&summary.terminal)?;
         output.line(&format!("\nreport: {}", folder.join("report.md").display()))?;
+        output.line(&format!("pages: {}", folder.join("index.html").display()))?;
     }
     Ok(())
 }
@@ -32,6 +33,7 @@ pub(crate) fn report(arguments: &ReportArguments, output: Output) -> Result<(), 
 pub(crate) fn write(
     results: &[PathBuf],
     folder: &Path,
+    prompt_pages: Option<usize>,
     output: Output,
 ) -> Result<ReportSummary, Failure> {
     let options = ReportOptions {
@@ -44,6 +46,7 @@ pub(crate) fn write(
             })
             .collect(),
         terminal_width: terminal_width(),
+        prompt_pages: prompt_pages.unwrap_or(ReportOptions::default().prompt_pages),
         ..ReportOptions::default()
     };
     let summary = write_report(results, folder, &options)?;

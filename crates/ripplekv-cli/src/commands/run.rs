@@ -122,9 +122,10 @@ fn finish(
         ));
     }
     let folder = experiment::report_dir(results);
-    let summary = report::write(&[results.to_owned()], &folder, output)?;
+    let summary = report::write(&[results.to_owned()], &folder, None, output)?;
     output.data(&summary.terminal)?;
     output.line(&format!("\nreport: {}", folder.join("report.md").display()))?;
+    output.line(&format!("pages: {}", folder.join("index.html").display()))?;
     debug_assert!(code == exit::DONE || code == exit::FAILED_SAMPLES);
     Ok(code)
 }

@@ -8,6 +8,7 @@ use ripplekv_runner::engine::{
     CellRequest, CellResult, Engine, ModelIdentity, ModelShape, PromptRequest, ShortPrompts,
     Signals,
 };
+use ripplekv_runner::kept::{EVERYTHING, KeptBits, kept_hash, kept_lines};
 use ripplekv_tasks::StopRule;
 use serde_json::Value;
 use std::sync::Arc;
@@ -103,6 +104,7 @@ fn run(engine: &mut ModelEngine, ids: &[u32], cells: &[CellRequest<'_>]) -> Vec<
         stop: &stop,
         short_prompts: ShortPrompts::Shrink,
         answer_kl_tokens: 8,
+        want_kept: true,
         signals: &tiny::signals(engine.identity().shape.layers),
     };
     let output = engine.evaluate(&request).unwrap();
@@ -186,6 +188,28 @@ fn different_methods_keep_different_sets() {
     let results = run(&mut engine, &ids, &Cells::grid(&["25%"]).requests());
     let hashes: std::collections::BTreeSet<_> = results.iter().map(|r| &r.kept_hash).collect();
     assert_eq!(hashes.len(), METHODS.len());
+}
+
+#[test]
+fn kept_positions_come_back_as_the_records_hash_says() {
+    let mut engine = engine();
+    let ids = tiny::ids(13, 400, engine.identity().shape.vocab_size);
+    let cells = Cells::grid(&["25%"]);
+    for result in run(&mut engine, &ids, &cells.requests()) {
+        assert_eq!(kept_hash(result.kept.as_ref()), result.kept_hash);
+        let is_whole = result.kept_hash == EVERYTHING;
+        assert_eq!(result.kept.is_none(), is_whole);
+        let Some(kept) = result.kept else { continue };
+        // through the stored form and back
+        let stored = KeptBits::new(&kept, ids.len()).unwrap();
+        let key = CellKey("a".to_owned());
+        let line = &kept_lines("sample", [(&key, &stored)]).unwrap()[0];
+        let read = line.unpack(None).unwrap().sets();
+        assert_eq!(kept_hash(Some(&read)), result.kept_hash);
+        for (layer, entries) in kept.iter().zip(&result.kept_per_layer) {
+            assert!(layer.iter().all(|head| head.len() == *entries as usize));
+        }
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod efficiency_lines;
 mod efficiency_peak_memory;
 mod efficiency_throughput;
 mod frame;
+mod kept_positions;
 mod layer_budgets;
 mod scene;
 mod score_by_budget;
@@ -27,6 +28,7 @@ use crate::evidence::Evidence;
 use crate::group::Group;
 use crate::metric::Metric;
 use crate::options::ReportOptions;
+use crate::shown::KeptPrompt;
 
 /// One kind of figure.
 pub struct FigureInfo {
@@ -44,6 +46,8 @@ pub(crate) enum Build {
     Group(fn(&Group, &ReportOptions) -> Vec<Figure>),
     /// The layers of one model.
     Layers(fn(&Evidence) -> Vec<Figure>),
+    /// What methods kept of one prompt of a group of cells.
+    Kept(fn(&KeptPrompt) -> Vec<Figure>),
 }
 
 /// Every figure, in the order of the report.
@@ -82,6 +86,11 @@ pub const FIGURES: &[FigureInfo] = &[
         name: "efficiency-cache",
         about: "bytes of the kept prompt cache against prompt length, one panel a budget (timing: alone)",
         build: Build::Group(efficiency_cache::build),
+    },
+    FigureInfo {
+        name: "kept-positions",
+        about: "which positions of one prompt every layer keeps, one panel a method, at the smallest budget",
+        build: Build::Kept(kept_positions::build),
     },
     FigureInfo {
         name: "ablation-heatmap",

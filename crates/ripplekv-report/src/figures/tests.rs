@@ -1,6 +1,7 @@
 //! Every figure with data that strains its layout: texts must neither overlap nor leave the picture.
 
 use ripplekv_runner::cell::{Cell, CellKey, Query, ResolvedMethod};
+use ripplekv_runner::kept::KeptBits;
 use ripplekv_runner::record::{RECORD_SCHEMA, Record, Timing};
 use serde_json::json;
 
@@ -9,6 +10,7 @@ use crate::figures::{Build, FIGURES, Figure, FigureInfo, png, svg};
 use crate::group::{Group, groups};
 use crate::options::ReportOptions;
 use crate::read::{CellSamples, Results, Sample};
+use crate::shown::KeptPrompt;
 
 /// Made-up group: `full` and the given methods, each budget a little better than the one before.
 fn group(tasks: &[String], budgets: &[&str], methods: &[String], samples: u64) -> Group {
@@ -200,7 +202,7 @@ fn costs_against_prompt_length_are_readable() {
             .filter(|info| info.name.starts_with("efficiency-"));
         let build = |info: &FigureInfo| match &info.build {
             Build::Group(build) => build(group, &options()),
-            Build::Layers(_) => Vec::new(),
+            _ => Vec::new(),
         };
         kinds.flat_map(build).collect()
     };
@@ -259,6 +261,90 @@ fn a_sweep_with_holes_is_readable() {
             "{score} {kl}"
         );
     }
+}
+
+/// A prompt of which every method keeps the first entry and each layer's share of the rest from the end.
+fn kept_prompt(layers: usize, heads: usize, tokens: usize, methods: &[String]) -> KeptPrompt {
+    let sets = |place: usize| {
+        let from = |layer: usize| {
+            tokens.saturating_sub((layer + place + 1) * tokens / (2 * layers + place + 1))
+        };
+        let head_set = |layer: usize| {
+            let kept = (0..tokens).filter(|position| *position == 0 || *position >= from(layer));
+            kept.map(|position| position as u32).collect::<Vec<u32>>()
+        };
+        (0..layers)
+            .map(|layer| vec![head_set(layer); heads])
+            .collect()
+    };
+    let of_method = |(place, label): (usize, &String)| {
+        (
+            label.clone(),
+            place,
+            KeptBits::new(&sets(place), tokens).unwrap(),
+        )
+    };
+    KeptPrompt {
+        task: "passage_retrieval_with_a_long_name".to_owned(),
+        sample: "<b>&\"\u{7} ".repeat(20),
+        budget: "10%".to_owned(),
+        methods: methods.iter().enumerate().map(of_method).collect(),
+    }
+}
+
+#[test]
+fn kept_positions_of_short_and_long_prompts_are_readable() {
+    let long = names(
+        "ripplekv(r=8,gamma=4,center=geometric,profile=calibration-large)-",
+        7,
+    );
+    for (layers, heads, tokens, methods) in [
+        (1, 1, 1, &names("m", 1)),
+        (4, 2, 30, &names("m", 2)),
+        (30, 3, 2_380, &names("m", 4)),
+        (126, 1, 31_500, &long),
+    ] {
+        let prompt = kept_prompt(layers, heads, tokens, methods);
+        for info in FIGURES {
+            let Build::Kept(build) = &info.build else {
+                continue;
+            };
+            let figure = build(&prompt).remove(0);
+            texts_are_readable(&figure.scene);
+            let share = |row: &Vec<String>| row[4].parse::<f64>().unwrap();
+            assert!(
+                figure
+                    .data
+                    .rows
+                    .iter()
+                    .all(|row| (0.0..=1.0).contains(&share(row)))
+            );
+            // counted back from the bins, the figure shows as many entries as are kept
+            let shown: f64 = figure
+                .data
+                .rows
+                .iter()
+                .map(|row| {
+                    let width = row[3].parse::<f64>().unwrap() - row[2].parse::<f64>().unwrap();
+                    share(row) * width * heads as f64
+                })
+                .sum();
+            let kept: usize = prompt
+                .methods
+                .iter()
+                .map(|(_, _, bits)| bits.sets().iter().flatten().map(Vec::len).sum::<usize>())
+                .sum();
+            assert!(
+                (shown / kept as f64 - 1.0).abs() < 1e-3,
+                "{shown} shown of {kept}"
+            );
+        }
+    }
+    let nothing = kept_prompt(0, 0, 10, &names("m", 1));
+    assert!(FIGURES.iter().all(|info| match &info.build {
+        Build::Kept(build) => build(&nothing).is_empty(),
+        _ => true,
+    }));
 }
 
 #[test]

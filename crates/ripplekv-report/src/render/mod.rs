@@ -14,7 +14,7 @@ pub(crate) use terminal::terminal;
 use crate::tables::Value;
 
 /// What a reader sees, without marks of rank.
-fn plain(value: &Value) -> String {
+pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Empty => String::new(),
         Value::Text(text) => text.clone(),

@@ -2,14 +2,18 @@
 
 #![expect(
     clippy::unwrap_used,
-    reason = "helpers outside `#[test]` functions: what cannot be set up is a failed test"
+    clippy::print_stdout,
+    reason = "helpers outside `#[test]` functions: what cannot be set up is a failed test; a skipped test says so"
 )]
 
 mod bad_input;
+mod browser;
 mod comparing;
 mod evidence;
 mod evidence_folder;
 mod figures;
+mod hostile;
+mod html;
 mod report;
 mod results_folder;
 mod unfinished;

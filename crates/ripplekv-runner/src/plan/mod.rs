@@ -16,7 +16,7 @@ use crate::catalog::Catalog;
 use crate::cell::{Cell, ResolvedModel};
 use crate::error::RunnerError;
 use crate::select::{Limit, Only, OnlyTarget, Shard};
-use crate::spec::{ProtocolSpec, Spec, TimingMode};
+use crate::spec::{ProtocolSpec, Spec, StoreKept, TimingMode};
 
 pub(crate) use prepare::prompt_options;
 pub use prepare::{
@@ -103,6 +103,8 @@ pub struct Plan {
     pub damage: Option<PlannedDamage>,
     /// Filters on cells; those on models hold for the stages too.
     pub only: Only,
+    /// What is stored of prompts and kept positions.
+    pub store_kept: StoreKept,
     /// What a reader should know.
     pub warnings: Vec<String>,
     /// The resolved spec as it goes into the manifest.
@@ -195,6 +197,7 @@ impl Plan {
             profile,
             damage,
             only: options.only,
+            store_kept: spec.store_kept,
             warnings,
             resolved,
         })
@@ -386,6 +389,7 @@ fn resolved_spec(
             "answer_kl_tokens": protocol.answer_kl_tokens,
         },
         "timing": spec.timing,
+        "store_kept": spec.store_kept,
         "budgets": budgets,
         "methods": methods.iter().map(|method| &method.method).collect::<Vec<_>>(),
     })

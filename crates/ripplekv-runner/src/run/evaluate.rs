@@ -17,8 +17,9 @@ use crate::plan::{Plan, PlannedTask, PreparedPrompt, Unit};
 use crate::record::{Record, Timing};
 use crate::run::job::{Job, empty_record, failed_record};
 use crate::run::profile::{self, ModelProfile};
+use crate::run::shown::{self, KnownPrompts, is_shown};
 use crate::run::{Event, Observer, ReadyModel, RunOptions, RunSummary, Teller, milliseconds};
-use crate::spec::TimingMode;
+use crate::spec::{StoreKept, TimingMode};
 use crate::store::{DoneIndex, Store, peak_rss_bytes, read_done, restart_peak_rss};
 
 /// What is missing of some units.
@@ -49,6 +50,7 @@ pub(crate) struct Evaluation<'a> {
     is_warm: bool,
     /// Failed samples this run tried; they are not tried twice in one run.
     retried: Vec<(String, String)>,
+    known_prompts: KnownPrompts,
 }
 
 impl<'a> Evaluation<'a> {
@@ -70,6 +72,7 @@ impl<'a> Evaluation<'a> {
             profile: ModelProfile::default(),
             is_warm: false,
             retried: Vec::new(),
+            known_prompts: KnownPrompts::default(),
         }
     }
 
@@ -209,6 +212,8 @@ impl<'a> Evaluation<'a> {
         self.check_profile(&done, model, task)?;
         let planned = &self.plan.tasks[unit.task];
         let records = self.records(planned, unit)?;
+        let mut of_model = ready.prepared.tasks.iter();
+        let selected = of_model.find(|selected| selected.task == unit.task);
         for (prepared, record) in unit.prompts.iter().zip(&records) {
             if self.options.stop.is_set() {
                 return Ok(());
@@ -237,6 +242,7 @@ impl<'a> Evaluation<'a> {
                 record,
                 prompt,
                 cells,
+                want_kept: is_shown(self.plan.store_kept, selected, prepared),
             };
             for record in self.prompt(ready, engine, &job, summary)? {
                 done.add(&record);
@@ -402,6 +408,13 @@ impl<'a> Evaluation<'a> {
             }
             records.push(record);
         }
+        if let Ok(output) = &output
+            && self.plan.store_kept != StoreKept::None
+        {
+            let tokenizer = ready.tokenizer.as_ref();
+            let known = &mut self.known_prompts;
+            shown::store(&mut self.store, known, job, cells, tokenizer, output)?;
+        }
         self.store
             .append(job.model, job.task.info.name, &records, &timings)?;
         for text in self.store.take_warnings() {
@@ -441,6 +454,7 @@ impl<'a> Evaluation<'a> {
             stop: &stop,
             short_prompts: self.plan.protocol.short_prompts,
             answer_kl_tokens: self.plan.protocol.answer_kl_tokens,
+            want_kept: job.want_kept,
             signals: &self.profile.signals,
         };
         match engine.evaluate(&request) {

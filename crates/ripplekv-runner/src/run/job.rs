@@ -14,6 +14,8 @@ pub(crate) struct Job<'a> {
     pub(crate) record: &'a TaskRecord,
     pub(crate) prompt: Prompt,
     pub(crate) cells: Vec<&'a Cell>,
+    /// Whether the kept positions are stored.
+    pub(crate) want_kept: bool,
 }
 
 pub(crate) fn failed_record(job: &Job<'_>, cell: &Cell, error: String) -> Record {

@@ -6,6 +6,7 @@ mod evaluate;
 mod event;
 mod job;
 mod profile;
+mod shown;
 mod status;
 mod stop;
 
@@ -29,6 +30,7 @@ use crate::store::{
 pub(crate) use event::Teller;
 pub use event::{Event, Observer};
 pub use profile::{ProfileSummary, run_profiles};
+pub use shown::SHOWN_PROMPTS;
 pub use status::{TaskStatus, status};
 pub use stop::StopSignal;
 

@@ -48,6 +48,8 @@ pub struct Spec {
     pub profile: ProfileSpec,
     /// What the damage stage measures; `None` without that stage.
     pub damage: Option<DamageSpec>,
+    /// What is stored of prompts and kept positions.
+    pub store_kept: StoreKept,
     /// Where this was read from, for the errors of later stages.
     pub source: SpecSource,
 }
@@ -61,6 +63,19 @@ pub enum TimingMode {
     Shared,
     /// Every cell prefills, compresses and decodes by itself.
     Alone,
+}
+
+/// The key `store_kept`: what a run stores for readers of its report besides records. Never part of a cell's key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoreKept {
+    /// Neither texts of prompts nor kept positions.
+    None,
+    /// The ends of every prompt; of the first ones of each task all tokens and what every cell kept.
+    #[default]
+    Shown,
+    /// Of every prompt all tokens and what every cell kept.
+    All,
 }
 
 /// One entry of `models`.

@@ -12,8 +12,8 @@ use crate::nearest::hint_for;
 use crate::select::Limit;
 use crate::spec::node::{Fields, Node};
 use crate::spec::{
-    MethodSpec, ModelSpec, ProtocolSpec, SPEC_SCHEMA, Spec, SpecSource, TasksSpec, TimingMode,
-    stages,
+    MethodSpec, ModelSpec, ProtocolSpec, SPEC_SCHEMA, Spec, SpecSource, StoreKept, TasksSpec,
+    TimingMode, stages,
 };
 
 type Result<T> = std::result::Result<T, SpecError>;
@@ -68,6 +68,7 @@ pub const KEYS: &[KeyInfo] = &[
     key("methods[].scorer", "text", "another scorer than the method's own"),
     key("methods[].allocator", "text", "another allocator than the method's own"),
     key("methods[].params", "mapping", "parameters; a list of values is a sweep"),
+    key("store_kept", "none | shown | all", "store which positions each cell kept, with the prompt's text: of the first prompt of each task, or of all; none: not even pieces of prompts; default: shown"),
     key("profile", "mapping", "how a model is profiled, where a method or `damage` needs its sensitivity"),
     key("profile.calibration", "text", "name or folder of the calibration pack; default: the one that ships"),
     key("profile.samples", "number", "records to use, in turn from the pack's tasks; default: 16"),
@@ -146,6 +147,8 @@ pub(crate) fn spec(source: SpecSource) -> Result<Spec> {
     let protocol = fields.get("protocol").map(protocol).transpose()?;
     let protocol = protocol.unwrap_or_default();
     let timing = fields.get("timing").map(|node| timing(&node, &protocol));
+    let store_kept = fields.get("store_kept");
+    let store_kept = store_kept.map(|node| node.choice(STORE_KEPT)).transpose()?;
     Ok(Spec {
         name,
         models,
@@ -156,6 +159,7 @@ pub(crate) fn spec(source: SpecSource) -> Result<Spec> {
         methods,
         profile: profile.transpose()?.unwrap_or_default(),
         damage,
+        store_kept: store_kept.unwrap_or_default(),
         source: source.clone(),
     })
 }
@@ -305,6 +309,12 @@ const SHORT_PROMPTS: &[(&str, ShortPrompts)] = &[
     ("shrink", ShortPrompts::Shrink),
     ("full", ShortPrompts::Full),
     ("error", ShortPrompts::Error),
+];
+
+const STORE_KEPT: &[(&str, StoreKept)] = &[
+    ("none", StoreKept::None),
+    ("shown", StoreKept::Shown),
+    ("all", StoreKept::All),
 ];
 
 fn protocol(node: Node<'_>) -> Result<ProtocolSpec> {

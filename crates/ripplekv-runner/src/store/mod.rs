@@ -1,4 +1,4 @@
-//! The results folder of one experiment: manifest, cells, records, timings, log and locks.
+//! The results folder of one experiment: manifest, cells, records, timings, prompt texts, kept positions, log and locks.
 //! Writers append whole lines and never rewrite; readers take the union of all writers' files.
 
 mod environment;
@@ -14,5 +14,6 @@ pub use locks::Claim;
 pub use manifest::{MANIFEST_SCHEMA, Manifest, PackState, ProgramState, TaskState};
 pub(crate) use read::read_json;
 pub use read::{DoneIndex, StoredRun, read_done, read_run};
+pub(crate) use write::KnownPrompt;
 pub use write::Store;
 pub(crate) use write::write_json;

@@ -1,15 +1,16 @@
 //! The writing side of a results folder: one writer a process, whole prompts in one append.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::cell::{Cell, CellKey};
+use crate::cell::{Cell, CellKey, Query};
 use crate::engine::ModelIdentity;
 use crate::error::RunnerError;
+use crate::prompt_text::PromptText;
 use crate::record::{Record, Timing};
 use crate::store::lines;
 use crate::store::locks::{self, Claim};
@@ -206,13 +207,17 @@ impl Store {
         self.append_lines("records", model, task, records)
     }
 
-    fn append_lines<T: Serialize>(
+    /// Appends values to this process's file of a kind; a file without lines is not made.
+    pub(crate) fn append_lines<T: Serialize>(
         &mut self,
         kind: &str,
         model: &str,
         task: &str,
         values: &[T],
     ) -> Result<(), RunnerError> {
+        if values.is_empty() {
+            return Ok(());
+        }
         let path = self
             .dir
             .join(kind)
@@ -235,6 +240,26 @@ impl Store {
         }
     }
 
+    /// Prompts of a task whose texts are stored, by every writer.
+    ///
+    /// # Errors
+    /// When a file is damaged.
+    pub(crate) fn known_prompts(
+        &self,
+        model: &str,
+        task: &str,
+    ) -> Result<BTreeSet<KnownPrompt>, RunnerError> {
+        let folder = self.dir.join("prompts").join(model).join(task);
+        let mut known = BTreeSet::new();
+        for name in lines::names(&folder)? {
+            if name.ends_with(".jsonl") {
+                let texts = lines::read::<PromptText>(&folder.join(name), &mut Vec::new())?;
+                known.extend(texts.into_iter().map(KnownPrompt::from));
+            }
+        }
+        Ok(known)
+    }
+
     /// Adds a line to `log.jsonl`.
     ///
     /// # Errors
@@ -242,6 +267,26 @@ impl Store {
     pub fn log<T: Serialize>(&mut self, entry: &T) -> Result<(), RunnerError> {
         let path = self.dir.join("log.jsonl");
         lines::append(&mut self.log, &path, std::slice::from_ref(entry))
+    }
+}
+
+/// What tells stored prompt texts apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KnownPrompt {
+    pub(crate) sample: String,
+    pub(crate) query: Query,
+    pub(crate) prompt_hash: String,
+    pub(crate) has_pieces: bool,
+}
+
+impl From<PromptText> for KnownPrompt {
+    fn from(text: PromptText) -> Self {
+        Self {
+            sample: text.sample,
+            query: text.query,
+            prompt_hash: text.prompt_hash,
+            has_pieces: text.pieces.is_some(),
+        }
     }
 }
 

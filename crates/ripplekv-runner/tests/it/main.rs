@@ -17,5 +17,6 @@ mod profile;
 mod profile_files;
 mod resume;
 mod shards;
+mod shown;
 mod stages_input;
 mod stored;
