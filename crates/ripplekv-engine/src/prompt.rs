@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ripplekv_cache::{CompressedCache, Method, Needs, Snapshot};
-use ripplekv_model::Decoder;
+use ripplekv_cache::{CompressedCache, CompressedLayer, KeptLayer, LayerState, Method, Needs};
+use ripplekv_model::{Decoder, PrefillOptions};
 use ripplekv_runner::engine::{
     CellRequest, CellResult, DamageOutput, DamageRequest, Engine, EngineError, ModelIdentity,
-    PromptOutput, PromptRequest, SensitivityOutput, SensitivityRequest,
+    PrefillMode, PromptOutput, PromptRequest, SensitivityOutput, SensitivityRequest,
 };
 use ripplekv_tasks::Tokenise;
 
-use crate::compress::{KeptCell, ScoreCache, everything, kept_cell_with};
+use crate::compress::{CellPlan, KeptCell, PromptShape, ScoreCache, everything, plan_cell};
 use crate::damage::damage;
 use crate::decode::{Continuation, decode_greedy};
 use crate::forced::answer_kl;
@@ -79,6 +79,108 @@ fn union_of_needs(methods: &[Method]) -> Needs {
         .fold(Needs::default(), Needs::union)
 }
 
+/// A cell while layers come in.
+struct Filling<'a> {
+    plan: CellPlan<'a>,
+    kept: Vec<KeptLayer>,
+    cache: CompressedCache,
+    compress_ms: f64,
+}
+
+impl<'a> Filling<'a> {
+    fn new(plan: CellPlan<'a>, prompt_tokens: usize) -> Self {
+        Self {
+            plan,
+            kept: Vec::new(),
+            cache: CompressedCache {
+                layers: Vec::new(),
+                prompt_tokens,
+            },
+            compress_ms: 0.0,
+        }
+    }
+
+    /// Takes one layer: chooses entries and gathers them. Cells with equal sets share the storage through `gathered`.
+    fn take(
+        &mut self,
+        layer: usize,
+        state: &LayerState,
+        scores: &mut ScoreCache,
+        gathered: &mut Vec<(KeptLayer, CompressedLayer)>,
+    ) -> Result<(), EngineError> {
+        let started = Instant::now();
+        let compressed = match &self.plan {
+            CellPlan::Everything(_) => CompressedLayer {
+                keys: state.keys.clone(),
+                values: state.values.clone(),
+            },
+            CellPlan::Select(selection) => {
+                let kept = selection.keep_layer(layer, state, scores)?;
+                let known = gathered.iter().find(|(sets, _)| *sets == kept);
+                let compressed = match known {
+                    Some((_, compressed)) => compressed.clone(),
+                    None => {
+                        let fresh = CompressedLayer::gather(state, &kept).map_err(prompt_error)?;
+                        gathered.push((kept.clone(), fresh.clone()));
+                        fresh
+                    }
+                };
+                self.kept.push(kept);
+                compressed
+            }
+        };
+        self.cache.layers.push(compressed);
+        self.compress_ms += started.elapsed().as_secs_f64() * 1e3;
+        Ok(())
+    }
+
+    fn finish(self, rows: &mut Rows) -> Result<Prepared, EngineError> {
+        let cell = match self.plan {
+            CellPlan::Everything(cell) => cell,
+            CellPlan::Select(selection) => selection.finish(self.kept),
+        };
+        // the promise of the accounting, checked on the tensors that are decoded from
+        let kept = self.cache.kept_per_layer();
+        let measured: u64 = kept.iter().map(|&entries| u64::from(entries)).sum();
+        if let (Some(total), Some(_)) = (cell.budget_entries, &cell.kept)
+            && measured != total
+        {
+            return Err(EngineError::Prompt(format!(
+                "kept {measured} entries a kv head, the budget is {total}"
+            )));
+        }
+        Ok(Prepared {
+            row: rows.row_of(&cell, self.cache),
+            cell,
+            compress_ms: self.compress_ms,
+        })
+    }
+}
+
+/// All cells of a prompt while layers come in; a cell that fails leaves the others alone.
+struct Grid<'a> {
+    cells: Vec<Result<Filling<'a>, EngineError>>,
+    /// The full cache that cells are compared with, where they are.
+    full: Option<Filling<'a>>,
+}
+
+impl Grid<'_> {
+    fn take(&mut self, layer: usize, state: &LayerState, scores: &mut ScoreCache) {
+        let mut gathered = Vec::new();
+        for cell in self.cells.iter_mut() {
+            if let Ok(filling) = cell
+                && let Err(error) = filling.take(layer, state, scores, &mut gathered)
+            {
+                *cell = Err(error);
+            }
+        }
+        if let Some(full) = &mut self.full {
+            // gathers nothing, so it cannot fail
+            full.take(layer, state, scores, &mut gathered).ok();
+        }
+    }
+}
+
 /// Rows to decode: one cache per distinct kept set.
 #[derive(Default)]
 struct Rows {
@@ -87,54 +189,15 @@ struct Rows {
 }
 
 impl Rows {
-    fn row_of(&mut self, cell: &KeptCell, snapshot: &Snapshot) -> Result<usize, EngineError> {
-        if let Some(&row) = self.by_hash.get(&cell.kept_hash) {
-            return Ok(row);
-        }
-        let cache = match &cell.kept {
-            None => CompressedCache::full(snapshot),
-            Some(kept) => CompressedCache::gather(snapshot, kept).map_err(prompt_error)?,
-        };
-        self.caches.push(Arc::new(cache));
-        self.by_hash
-            .insert(cell.kept_hash.clone(), self.caches.len() - 1);
-        Ok(self.caches.len() - 1)
+    fn row_of(&mut self, cell: &KeptCell, cache: CompressedCache) -> usize {
+        *self
+            .by_hash
+            .entry(cell.kept_hash.clone())
+            .or_insert_with(|| {
+                self.caches.push(Arc::new(cache));
+                self.caches.len() - 1
+            })
     }
-}
-
-fn prepare(
-    method: &Method,
-    request: &PromptRequest<'_>,
-    budget: Option<&str>,
-    snapshot: &Snapshot,
-    scores: &mut ScoreCache,
-    rows: &mut Rows,
-) -> Result<Prepared, EngineError> {
-    let started = Instant::now();
-    let cell = kept_cell_with(
-        method,
-        budget,
-        snapshot,
-        request.short_prompts,
-        request.signals,
-        scores,
-    )?;
-    let row = rows.row_of(&cell, snapshot)?;
-    let kept = rows.caches[row].kept_per_layer();
-    // the promise of the accounting, checked on the tensors that are decoded from
-    if let (Some(total), Some(_)) = (cell.budget_entries, &cell.kept) {
-        let measured: u64 = kept.iter().map(|&entries| u64::from(entries)).sum();
-        if measured != total {
-            return Err(EngineError::Prompt(format!(
-                "kept {measured} entries a kv head, the budget is {total}"
-            )));
-        }
-    }
-    Ok(Prepared {
-        cell,
-        row,
-        compress_ms: started.elapsed().as_secs_f64() * 1e3,
-    })
 }
 
 fn result(
@@ -173,34 +236,58 @@ impl Engine for ModelEngine {
 
     fn evaluate(&mut self, request: &PromptRequest<'_>) -> Result<PromptOutput, EngineError> {
         let methods = build_methods(request.cells)?;
+        let config = self.decoder.config();
+        let shape = PromptShape {
+            prompt_tokens: request.ids.len(),
+            layers: config.layers,
+            entry_bytes: 2 * config.kv_heads * config.head_dim * size_of::<f32>(),
+        };
+        let plan = |method, cell: &CellRequest<'_>| {
+            let (rule, signals) = (request.short_prompts, request.signals);
+            plan_cell(method, cell.budget, shape, rule, signals)
+        };
+        let filling = |plan| Filling::new(plan, shape.prompt_tokens);
+        let mut grid = Grid {
+            cells: methods
+                .iter()
+                .zip(request.cells)
+                .map(|(method, cell)| plan(method, cell).map(filling))
+                .collect(),
+            // its answer, which the cells are compared over, may be no cell's own
+            full: (request.answer_kl_tokens > 0)
+                .then(|| filling(CellPlan::Everything(everything(None, 0)))),
+        };
+        let is_streaming = request.prefill == PrefillMode::Stream;
+        let mut scores = ScoreCache::default();
+        let options = PrefillOptions {
+            needs: union_of_needs(&methods),
+            discard_layers: is_streaming,
+            ..PrefillOptions::default()
+        };
+        let mut streaming_ms = 0.0;
         let started = Instant::now();
         let prefill = self
             .decoder
-            .prefill(request.ids, union_of_needs(&methods), &mut |_, _| ())
-            .map_err(prompt_error)?;
-        let prefill_ms = started.elapsed().as_secs_f64() * 1e3;
-        let mut scores = ScoreCache::default();
-        let mut rows = Rows::default();
-        let prepared: Vec<Result<Prepared, EngineError>> = methods
-            .iter()
-            .zip(request.cells)
-            .map(|(method, cell)| {
-                let snapshot = &prefill.snapshot;
-                prepare(
-                    method,
-                    request,
-                    cell.budget,
-                    snapshot,
-                    &mut scores,
-                    &mut rows,
-                )
+            .prefill_with(request.ids, options, &mut |layer, state| {
+                if is_streaming {
+                    let started = Instant::now();
+                    grid.take(layer, state, &mut scores);
+                    scores.clear();
+                    streaming_ms += started.elapsed().as_secs_f64() * 1e3;
+                }
             })
+            .map_err(prompt_error)?;
+        let prefill_ms = started.elapsed().as_secs_f64() * 1e3 - streaming_ms;
+        for (layer, state) in prefill.snapshot.layers.iter().enumerate() {
+            grid.take(layer, state, &mut scores);
+        }
+        let mut rows = Rows::default();
+        let cells = grid.cells.into_iter();
+        let prepared: Vec<Result<Prepared, EngineError>> = cells
+            .map(|cell| cell.and_then(|filling| filling.finish(&mut rows)))
             .collect();
-        // the full cache's answer, which the cells are compared over, may be no cell's own
-        let full = match request.answer_kl_tokens {
-            0 => None,
-            _ => Some(rows.row_of(&everything(None, 0), &prefill.snapshot)?),
-        };
+        let full = grid.full.map(|full| full.finish(&mut rows)).transpose()?;
+        let full = full.map(|full| full.row);
         let continuations = decode_greedy(
             self.decoder.as_ref(),
             &rows.caches,

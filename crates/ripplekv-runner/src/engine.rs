@@ -79,6 +79,17 @@ pub struct CellRequest<'a> {
     pub budget: Option<&'a str>,
 }
 
+/// When layers are compressed: the key `prefill`. Decides memory, never a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrefillMode {
+    /// Each layer for all cells as soon as it is computed; it is then dropped.
+    #[default]
+    Stream,
+    /// All layers once the last is computed.
+    Snapshot,
+}
+
 /// One prompt and all the cells to run on it.
 #[derive(Debug, Clone, Copy)]
 pub struct PromptRequest<'a> {
@@ -94,6 +105,8 @@ pub struct PromptRequest<'a> {
     pub short_prompts: ShortPrompts,
     /// First tokens of the full cache's own answer over which every cell's KL is measured; 0 measures none.
     pub answer_kl_tokens: usize,
+    /// See [`PrefillMode`].
+    pub prefill: PrefillMode,
     /// Whether the kept positions are given back with each cell.
     pub want_kept: bool,
     /// Per-layer numbers of the model's profile, for allocators that ask for one.

@@ -5,8 +5,8 @@ use ripplekv_engine::{ModelEngine, ModelTokenizer, kept_cell};
 use ripplekv_model::tokenizer::TextTokenizer;
 use ripplekv_runner::cell::{CellKey, ResolvedMethod};
 use ripplekv_runner::engine::{
-    CellRequest, CellResult, Engine, ModelIdentity, ModelShape, PromptRequest, ShortPrompts,
-    Signals,
+    CellRequest, CellResult, Engine, ModelIdentity, ModelShape, PrefillMode, PromptRequest,
+    ShortPrompts, Signals,
 };
 use ripplekv_runner::kept::{EVERYTHING, KeptBits, kept_hash, kept_lines};
 use ripplekv_tasks::StopRule;
@@ -91,7 +91,12 @@ impl Cells {
     }
 }
 
-fn run(engine: &mut ModelEngine, ids: &[u32], cells: &[CellRequest<'_>]) -> Vec<CellResult> {
+fn run_with(
+    prefill: PrefillMode,
+    engine: &mut ModelEngine,
+    ids: &[u32],
+    cells: &[CellRequest<'_>],
+) -> Vec<CellResult> {
     let stop = StopRule {
         end_tokens: vec![3],
         newline: None,
@@ -104,11 +109,16 @@ fn run(engine: &mut ModelEngine, ids: &[u32], cells: &[CellRequest<'_>]) -> Vec<
         stop: &stop,
         short_prompts: ShortPrompts::Shrink,
         answer_kl_tokens: 8,
+        prefill,
         want_kept: true,
         signals: &tiny::signals(engine.identity().shape.layers),
     };
     let output = engine.evaluate(&request).unwrap();
     output.cells.into_iter().map(Result::unwrap).collect()
+}
+
+fn run(engine: &mut ModelEngine, ids: &[u32], cells: &[CellRequest<'_>]) -> Vec<CellResult> {
+    run_with(PrefillMode::default(), engine, ids, cells)
 }
 
 fn without_times(mut result: CellResult) -> CellResult {
@@ -132,6 +142,18 @@ fn a_cell_does_not_depend_on_its_company() {
             request.key
         );
     }
+}
+
+#[test]
+fn compressing_while_prefilling_or_afterwards_gives_the_same() {
+    let mut engine = engine();
+    let ids = tiny::ids(4, 300, engine.identity().shape.vocab_size);
+    let grid = Cells::grid(&["1.5%", "10%", "30%", "100%"]);
+    let [streamed, afterwards] = [PrefillMode::Stream, PrefillMode::Snapshot].map(|mode| {
+        let results = run_with(mode, &mut engine, &ids, &grid.requests());
+        results.into_iter().map(without_times).collect::<Vec<_>>()
+    });
+    assert_eq!(streamed, afterwards);
 }
 
 #[test]

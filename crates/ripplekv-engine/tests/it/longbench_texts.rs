@@ -56,6 +56,7 @@ fn twenty_full_cache_texts_are_those_of_transformers() {
                 stop: &StopRule::new(task, tokenizer.as_ref()).unwrap(),
                 short_prompts: ShortPrompts::Error,
                 answer_kl_tokens: 0,
+                prefill: Default::default(),
                 want_kept: false,
                 signals: &Signals::new(),
             })

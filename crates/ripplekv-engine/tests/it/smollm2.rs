@@ -77,6 +77,7 @@ fn full_budgets_give_the_full_text_and_small_ones_are_exact() {
             stop: &stop,
             short_prompts: ShortPrompts::Shrink,
             answer_kl_tokens: 0,
+            prefill: Default::default(),
             want_kept: false,
             signals: &tiny::signals(engine.identity().shape.layers),
         })

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::catalog::Catalog;
 use crate::cell::{Cell, ResolvedModel};
+use crate::engine::PrefillMode;
 use crate::error::RunnerError;
 use crate::select::{Limit, Only, OnlyTarget, Shard};
 use crate::spec::{ProtocolSpec, Spec, StoreKept, TimingMode};
@@ -105,6 +106,8 @@ pub struct Plan {
     pub only: Only,
     /// What is stored of prompts and kept positions.
     pub store_kept: StoreKept,
+    /// When layers are compressed.
+    pub prefill: PrefillMode,
     /// What a reader should know.
     pub warnings: Vec<String>,
     /// The resolved spec as it goes into the manifest.
@@ -198,6 +201,7 @@ impl Plan {
             damage,
             only: options.only,
             store_kept: spec.store_kept,
+            prefill: spec.prefill,
             warnings,
             resolved,
         })
@@ -390,6 +394,7 @@ fn resolved_spec(
         },
         "timing": spec.timing,
         "store_kept": spec.store_kept,
+        "prefill": spec.prefill,
         "budgets": budgets,
         "methods": methods.iter().map(|method| &method.method).collect::<Vec<_>>(),
     })

@@ -454,6 +454,7 @@ impl<'a> Evaluation<'a> {
             stop: &stop,
             short_prompts: self.plan.protocol.short_prompts,
             answer_kl_tokens: self.plan.protocol.answer_kl_tokens,
+            prefill: self.plan.prefill,
             want_kept: job.want_kept,
             signals: &self.profile.signals,
         };

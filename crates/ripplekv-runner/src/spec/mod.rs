@@ -16,7 +16,7 @@ use serde_json::Value as Json;
 use serde_yaml::Value;
 
 use crate::cell::{ModelSource, Query};
-use crate::engine::ShortPrompts;
+use crate::engine::{PrefillMode, ShortPrompts};
 use crate::error::{RunnerError, SpecError};
 use crate::select::Limit;
 
@@ -50,6 +50,8 @@ pub struct Spec {
     pub damage: Option<DamageSpec>,
     /// What is stored of prompts and kept positions.
     pub store_kept: StoreKept,
+    /// When layers are compressed.
+    pub prefill: PrefillMode,
     /// Where this was read from, for the errors of later stages.
     pub source: SpecSource,
 }

@@ -6,7 +6,7 @@ use ripplekv_tasks::{BosRule, ChatRule};
 use serde_json::Value as Json;
 
 use crate::cell::{ModelSource, Query};
-use crate::engine::ShortPrompts;
+use crate::engine::{PrefillMode, ShortPrompts};
 use crate::error::SpecError;
 use crate::nearest::hint_for;
 use crate::select::Limit;
@@ -68,6 +68,7 @@ pub const KEYS: &[KeyInfo] = &[
     key("methods[].scorer", "text", "another scorer than the method's own"),
     key("methods[].allocator", "text", "another allocator than the method's own"),
     key("methods[].params", "mapping", "parameters; a list of values is a sweep"),
+    key("prefill", "stream | snapshot", "compress each layer for all cells as soon as it is computed (least memory), or all layers once the last is; the same results; default: stream"),
     key("store_kept", "none | shown | all", "store which positions each cell kept, with the prompt's text: of the first prompt of each task, or of all; none: not even pieces of prompts; default: shown"),
     key("profile", "mapping", "how a model is profiled, where a method or `damage` needs its sensitivity"),
     key("profile.calibration", "text", "name or folder of the calibration pack; default: the one that ships"),
@@ -147,6 +148,8 @@ pub(crate) fn spec(source: SpecSource) -> Result<Spec> {
     let protocol = fields.get("protocol").map(protocol).transpose()?;
     let protocol = protocol.unwrap_or_default();
     let timing = fields.get("timing").map(|node| timing(&node, &protocol));
+    let prefill = fields.get("prefill");
+    let prefill = prefill.map(|node| node.choice(PREFILL)).transpose()?;
     let store_kept = fields.get("store_kept");
     let store_kept = store_kept.map(|node| node.choice(STORE_KEPT)).transpose()?;
     Ok(Spec {
@@ -160,6 +163,7 @@ pub(crate) fn spec(source: SpecSource) -> Result<Spec> {
         profile: profile.transpose()?.unwrap_or_default(),
         damage,
         store_kept: store_kept.unwrap_or_default(),
+        prefill: prefill.unwrap_or_default(),
         source: source.clone(),
     })
 }
@@ -309,6 +313,11 @@ const SHORT_PROMPTS: &[(&str, ShortPrompts)] = &[
     ("shrink", ShortPrompts::Shrink),
     ("full", ShortPrompts::Full),
     ("error", ShortPrompts::Error),
+];
+
+const PREFILL: &[(&str, PrefillMode)] = &[
+    ("stream", PrefillMode::Stream),
+    ("snapshot", PrefillMode::Snapshot),
 ];
 
 const STORE_KEPT: &[(&str, StoreKept)] = &[

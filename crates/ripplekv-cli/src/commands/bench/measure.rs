@@ -137,6 +137,7 @@ impl<'a> Bench<'a> {
             stop: &self.stop,
             short_prompts: ShortPrompts::default(),
             answer_kl_tokens: 0,
+            prefill: Default::default(),
             want_kept: false,
             signals: &Signals::new(),
         };
