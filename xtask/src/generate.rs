@@ -13,7 +13,12 @@ const WHOLE: &[(&str, &[&str])] = &[
 ];
 
 /// Files with tables between markers; one that does not exist is left out.
-const MARKED: &[&str] = &["README.md", "docs/spec.md", "CONTRIBUTING.md"];
+const MARKED: &[&str] = &[
+    "README.md",
+    "docs/spec.md",
+    "docs/results.md",
+    "CONTRIBUTING.md",
+];
 
 /// The main table of the reference run that the README shows.
 const REFERENCE_TABLE: &str = "reports/quickstart/smollm2-135m-instruct-q4-aware/main.md";
@@ -59,7 +64,18 @@ fn main_table(root: &Path) -> Result<String> {
 fn program(root: &Path) -> Result<PathBuf> {
     let here = std::env::current_exe()?;
     let folder = here.parent().context("this program lies in no folder")?;
-    let status = Command::new(env!("CARGO"))
+    let mut build = Command::new(env!("CARGO"));
+    // Build scripts look at the variables that cargo set for this program: with them ring, and all that stands on it,
+    // would be compiled again, and once more at the next build from outside.
+    for (name, _) in std::env::vars_os() {
+        let is_ours = name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+        });
+        if is_ours {
+            build.env_remove(name);
+        }
+    }
+    let status = build
         .args(["build", "--release", "--quiet", "--package", "ripplekv-cli"])
         .current_dir(root)
         .status()
@@ -108,7 +124,7 @@ const OPEN_END: &str = " -->";
 const CLOSE: &str = "<!-- /generated -->";
 
 /// Replaces what stands between the markers.
-fn fill(text: &str, page: impl Fn(&str) -> Result<String>) -> Result<String> {
+fn fill(text: &str, mut page: impl FnMut(&str) -> Result<String>) -> Result<String> {
     let mut filled = String::new();
     let mut rest = text;
     while let Some(start) = rest.find(OPEN) {
@@ -129,7 +145,53 @@ fn fill(text: &str, page: impl Fn(&str) -> Result<String>) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::fill;
+    use std::path::Path;
+
+    use super::{fill, main_table};
+
+    /// The README's table and pictures are the committed report's, which in turn is what a command makes
+    /// (`ripplekv-cli/tests/it/committed.rs`).
+    #[test]
+    fn the_readme_shows_the_committed_report() {
+        let root = crate::root();
+        let text = std::fs::read_to_string(root.join("README.md")).unwrap();
+        let mut tables = 0;
+        let filled = fill(&text, |page| {
+            if page == "main-table" {
+                tables += 1;
+                return main_table(&root);
+            }
+            // Other pages come from the program, not from the report: they stay as they are.
+            let start = text.find(&format!("<!-- generated: {page} -->")).unwrap();
+            let inside = text[start..].split_once("-->").unwrap().1;
+            Ok(inside
+                .split("<!-- /generated -->")
+                .next()
+                .unwrap()
+                .trim_start()
+                .to_owned())
+        });
+        assert_eq!(filled.unwrap(), text, "hint: cargo xtask generate");
+        assert_eq!(tables, 1);
+        let pictures: Vec<&str> = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next())
+            .filter(|link| link.ends_with(".png") || link.ends_with(".svg"))
+            .collect();
+        assert!(!pictures.is_empty());
+        let listed = std::fs::read_to_string(root.join("reports/quickstart/files.json")).unwrap();
+        for picture in pictures {
+            let name = Path::new(picture)
+                .strip_prefix("reports/quickstart")
+                .unwrap();
+            assert!(
+                listed.contains(&format!("\"{}\"", name.display())),
+                "{picture}"
+            );
+            assert!(root.join(picture).is_file(), "{picture}");
+        }
+    }
 
     #[test]
     fn only_what_stands_between_markers_changes() {

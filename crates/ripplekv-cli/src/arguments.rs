@@ -38,6 +38,8 @@ pub(crate) enum Verb {
     Show(ShowArguments),
     /// Make tables and figures from results folders
     Report(ReportArguments),
+    /// Say in words how two sets of stored results differ
+    Compare(CompareArguments),
     /// Write stored answers as another program's prediction files
     Export(ExportArguments),
     /// Get a model or a pack
@@ -204,7 +206,49 @@ pub(crate) struct ReportArguments {
     /// Most prompts of each task that get an HTML page of their own, the worst first. Default: 50
     #[arg(long, value_name = "N")]
     pub(crate) prompt_pages: Option<usize>,
+    /// Show the interval of every score in the main table, not of the average alone
+    #[arg(long)]
+    pub(crate) intervals: bool,
     /// Print the rows of the main table as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum QueryMode {
+    /// The whole prompt was compressed
+    Aware,
+    /// The context was compressed before the question was seen
+    Agnostic,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Two methods:               ripplekv compare results/x:ripplekv results/x:snapkv
+One against every other:   ripplekv compare results/x:ripplekv results/x
+Before and after a change: ripplekv compare results/after results/before
+
+Differences are A minus B, over the samples that both have; every task weighs the same. A difference is called \
+detectable when its 95% bootstrap interval leaves out zero and the sign-flip test gives a p of at most 0.05 after \
+Holm's correction. Exit code 4 where nothing is selected or shared."
+)]
+pub(crate) struct CompareArguments {
+    /// First side: a results folder, or DIR:METHOD or DIR:METHOD@BUDGET
+    #[arg(value_name = "A")]
+    pub(crate) left: String,
+    /// Second side; :METHOD takes it from the folder of A
+    #[arg(value_name = "B")]
+    pub(crate) right: String,
+    /// Only this budget, such as 10% (repeatable); methods without a budget stay
+    #[arg(long = "budget", value_name = "BUDGET")]
+    pub(crate) budgets: Vec<String>,
+    /// Only this query mode
+    #[arg(long)]
+    pub(crate) query: Option<QueryMode>,
+    /// Show every task
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) tasks: bool,
+    /// Print everything as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -338,4 +382,8 @@ pub(crate) enum DocsPage {
     Methods,
     Spec,
     ExitCodes,
+    /// Columns of cells.csv
+    Cells,
+    /// Columns of samples.csv
+    Samples,
 }

@@ -36,6 +36,9 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Runner(error) => error.exit_code(),
+            Self::Report(
+                ReportError::EmptySelection { .. } | ReportError::NothingShared { .. },
+            ) => exit::NOTHING_SELECTED,
             Self::Report(_) | Self::Data(_) => exit::SPEC_OR_DATA,
             Self::Usage(_) => exit::USAGE,
             Self::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => exit::DONE,

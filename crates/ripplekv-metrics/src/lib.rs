@@ -16,6 +16,7 @@
 //! - [`METRICS`], [`score`]: one prediction against its answers, a value in `[0, 1]`;
 //! - [`first_line`], [`task_score`], [`length_bucket_scores`], [`sixteen_task_average`],
 //!   [`category_average`]: what `eval.py` does around the metrics;
+//! - [`best_fixed_answer`]: what one answer for all samples scores, the level that says whether a task tests anything;
 //! - [`jieba`]: Chinese segmentation equal to Python jieba 0.42.1, from data passed in;
 //! - [`python`]: Python's whitespace, word characters, digits, lower case and rounding;
 //! - [`statistics`]: KL and JS, rank correlation, seeded bootstrap, paired comparison.
@@ -26,6 +27,7 @@
 
 mod aggregate;
 mod difflib;
+mod fixed_answer;
 mod fuzz;
 mod indel;
 pub mod jieba;
@@ -41,6 +43,7 @@ pub use aggregate::{
     BucketScore, LENGTH_BUCKETS, category_average, first_line, length_bucket_scores,
     sixteen_task_average, task_score,
 };
+pub use fixed_answer::{Asked, FixedAnswer, best_fixed_answer};
 pub use metric::{CodeSimilarity, Context, MetricError, MetricInfo, ScoreFn, find_metric, score};
 
 /// Every metric, in the order `ripplekv ls` prints them.

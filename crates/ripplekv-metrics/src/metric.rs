@@ -45,6 +45,10 @@ pub struct MetricInfo {
     pub source: &'static str,
     /// Smallest and largest value.
     pub range: (f64, f64),
+    /// From which score on a sample counts as correct when answers that flip are counted: half of the words for F1, the
+    /// whole score where an answer is right or wrong (class, paragraph, count, line of code), `None` for summaries, which
+    /// are neither.
+    pub correct_from: Option<f64>,
     /// Whether [`Context::segmenter`] must be given.
     pub needs_segmenter: bool,
     /// Whether [`Context::all_classes`] must be given.
@@ -148,6 +152,12 @@ mod tests {
             assert!(parts_ok, "{} is not kebab-case", metric.name);
             assert!(seen.insert(metric.name), "{} is there twice", metric.name);
             assert_eq!(find_metric(metric.name).unwrap().name, metric.name);
+            let (low, high) = metric.range;
+            assert!(
+                metric
+                    .correct_from
+                    .is_none_or(|from| low < from && from <= high)
+            );
         }
         assert_eq!(METRICS.len(), 11);
         assert!(find_metric("bleu").is_none());

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ripplekv_metrics::python::round_2;
 use ripplekv_metrics::sixteen_task_average;
+use ripplekv_metrics::statistics::leave_one_out;
 
 use crate::evidence::decimals;
 use crate::group::{Group, GroupTask};
@@ -21,6 +22,8 @@ pub(crate) struct RowAverage {
     /// In the metric's unit.
     pub(crate) value: f64,
     pub(crate) interval: Option<Interval>,
+    /// Least and greatest average when one task is left out; `None` of a single task.
+    pub(crate) one_task_left_out: Option<Interval>,
     pub(crate) complete: bool,
 }
 
@@ -145,6 +148,36 @@ impl Group {
         Some((value, complete))
     }
 
+    /// Interval of the row's mean over these tasks, drawn inside each.
+    pub(crate) fn interval(
+        &self,
+        metric: Metric,
+        (label, budget): (&str, Option<&str>),
+        tasks: &[&GroupTask],
+        options: &ReportOptions,
+    ) -> Option<Interval> {
+        let values: Vec<Vec<f64>> = tasks
+            .iter()
+            .filter_map(|task| self.cell(label, budget, &task.name))
+            .map(|cell| cell.values(metric).iter().map(|pair| pair.1).collect())
+            .collect();
+        stats::mean_interval(&values, options)
+    }
+
+    fn one_task_left_out(
+        &self,
+        metric: Metric,
+        (label, budget): (&str, Option<&str>),
+        tasks: &[&GroupTask],
+    ) -> Option<Interval> {
+        let cells = tasks
+            .iter()
+            .map(|task| self.cell(label, budget, &task.name));
+        let means: Option<Vec<f64>> = cells.map(|cell| cell?.mean(metric)).collect();
+        let (low, high) = leave_one_out(&means?)?;
+        Some(Interval { low, high })
+    }
+
     pub(crate) fn fill_averages(&mut self, options: &ReportOptions) {
         let rows: BTreeSet<(String, Option<String>)> = self
             .cells
@@ -160,14 +193,14 @@ impl Group {
                 else {
                     continue;
                 };
-                let values: Vec<Vec<f64>> = tasks
-                    .iter()
-                    .filter_map(|task| self.cell(label, budget.as_deref(), &task.name))
-                    .map(|cell| cell.values(metric).iter().map(|pair| pair.1).collect())
-                    .collect();
                 let average = RowAverage {
                     value,
-                    interval: stats::mean_interval(&values, options),
+                    interval: self.interval(metric, (label, budget.as_deref()), &tasks, options),
+                    one_task_left_out: self.one_task_left_out(
+                        metric,
+                        (label, budget.as_deref()),
+                        &tasks,
+                    ),
                     complete,
                 };
                 averages.insert((metric, label.clone(), budget.clone()), average);

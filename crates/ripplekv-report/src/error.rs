@@ -7,17 +7,17 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// No results folder was named.
-    #[error("no results folder given\n  hint: `ripplekv report results/quickstart`")]
+    #[error("no results folder given\nhint: `ripplekv report results/quickstart`")]
     NoFolders,
     /// A results folder is not there.
-    #[error("{}: no such folder\n  hint: `ripplekv run SPEC` makes a results folder", path.display())]
+    #[error("{}: no such folder\nhint: `ripplekv run SPEC` makes a results folder", path.display())]
     MissingFolder {
         /// The folder as it was given.
         path: PathBuf,
     },
     /// A folder holds neither a manifest nor cells.
     #[error(
-        "{}: not a results folder: no manifest.json\n  hint: give a folder such as results/quickstart; `ripplekv run SPEC` makes it",
+        "{}: not a results folder: no manifest.json\nhint: give a folder such as results/quickstart; `ripplekv run SPEC` makes it",
         path.display()
     )]
     NoResults {
@@ -64,6 +64,14 @@ pub enum ReportError {
         /// What the writer said.
         source: csv::Error,
     },
+    /// A frame could not be written as Parquet.
+    #[error("{name}: cannot write Parquet: {source}")]
+    Parquet {
+        /// Which file.
+        name: String,
+        /// What the writer said.
+        source: parquet::errors::ParquetError,
+    },
     /// A figure could not be drawn.
     #[error("figure `{figure}`: {message}")]
     Draw {
@@ -81,7 +89,7 @@ pub enum ReportError {
         message: String,
     },
     /// One side of a comparison selects nothing.
-    #[error("`{selection}` selects no finished samples\n  hint: {hint}")]
+    #[error("`{selection}` selects no finished samples\nhint: {hint}")]
     EmptySelection {
         /// The selection as it was given.
         selection: String,
@@ -90,12 +98,14 @@ pub enum ReportError {
     },
     /// The two sides share no sample.
     #[error(
-        "`{left}` and `{right}` share no sample of the same model, task, protocol and query mode"
+        "`{left}` and `{right}` share no sample of the same model, task, protocol and query mode\nhint: {hint}"
     )]
     NothingShared {
         /// First side.
         left: String,
         /// Second side.
         right: String,
+        /// What to do.
+        hint: String,
     },
 }

@@ -4,12 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ripplekv_runner::cell::{Cell, Query};
+use serde_json::Value;
 
 use crate::averages::RowAverage;
 use crate::budget::Budget;
+use crate::chance::{self, Chance};
 use crate::files::slug;
 use crate::metric::Metric;
-use crate::options::{OTHER_CATEGORY, ReportOptions};
+use crate::options::ReportOptions;
 use crate::order::{method_order, order_labels, order_tasks, unique_labels};
 use crate::protocol::{note, table_protocols};
 use crate::read::{CellSamples, Results};
@@ -22,11 +24,26 @@ pub(crate) const FULL: &str = "full";
 const SNAPKV: &str = "snapkv";
 
 /// A task of a group.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct GroupTask {
     pub(crate) name: String,
     pub(crate) category: String,
     pub(crate) in_average: bool,
+    /// Name of its metric; `None` for tasks that the caller does not know.
+    pub(crate) metric: Option<String>,
+    /// What chance scores on it, and whether the full cache clears that.
+    pub(crate) chance: Option<Chance>,
+}
+
+/// How the prompts of a group were made, where published values must agree.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PromptMaking {
+    /// `auto`, `on` or `off`.
+    pub(crate) chat_template: Option<String>,
+    /// Tokens from which prompts were cut in the middle.
+    pub(crate) max_context: Option<u64>,
+    /// Whether that happened to any.
+    pub(crate) is_cut: bool,
 }
 
 /// Cells that may be compared and averaged.
@@ -38,6 +55,7 @@ pub(crate) struct Group {
     pub(crate) slug: String,
     /// What sets it apart from other groups of the same model and query mode; empty where there are none.
     pub(crate) protocol_note: String,
+    pub(crate) prompts: PromptMaking,
     pub(crate) tasks: Vec<GroupTask>,
     /// Labels in table order, `full` and other budget-free methods first.
     pub(crate) methods: Vec<String>,
@@ -243,14 +261,17 @@ pub(crate) fn groups(results: &Results, options: &ReportOptions) -> Vec<Group> {
                 name = format!("{base}-{number}");
                 number += 1;
             }
-            build(key, protocol_note, name, cells, &order, options)
+            let prompts = prompt_making(cells, &results.manifests);
+            let mut group = build(key, name, cells, &order, options);
+            group.protocol_note = protocol_note;
+            group.prompts = prompts;
+            group
         })
         .collect()
 }
 
 fn build(
     key: &(String, Query, String),
-    protocol_note: String,
     slug: String,
     cells: &[&CellSamples],
     order: &[String],
@@ -275,12 +296,9 @@ fn build(
     let mut summaries = BTreeMap::new();
     for (data, label) in cells.iter().zip(&labels) {
         let cell = &data.cell;
-        let category = tasks
-            .iter()
-            .find(|task| task.name == cell.task)
-            .map_or_else(|| OTHER_CATEGORY.to_owned(), |task| task.category.clone());
+        let task = tasks.iter().find(|task| task.name == cell.task);
         let count = expected.get(cell.task.as_str()).map_or(0, BTreeSet::len);
-        let summary = CellSummary::new(data, label.clone(), category, count, options);
+        let summary = CellSummary::new(data, label.clone(), task, count, options);
         summaries.insert(
             (label.clone(), cell.budget.clone(), cell.task.clone()),
             summary,
@@ -297,7 +315,8 @@ fn build(
         model: key.0.clone(),
         query: key.1,
         slug,
-        protocol_note,
+        protocol_note: String::new(),
+        prompts: PromptMaking::default(),
         tasks,
         methods: order_labels(cells, &labels, order),
         budgets,
@@ -306,10 +325,37 @@ fn build(
         warnings,
     };
     fill_percent_of_full(&mut group);
+    chance::fill(&mut group, cells);
     group.fill_averages(options);
     let state = crate::state::warnings(&group);
     group.warnings.extend(state);
     group
+}
+
+fn prompt_making(cells: &[&CellSamples], manifests: &[Value]) -> PromptMaking {
+    let Some(cell) = cells.first().map(|data| &data.cell) else {
+        return PromptMaking::default();
+    };
+    let told = cell.protocol.get("max_context").and_then(Value::as_u64);
+    // `auto` is the model's own number, which the manifests hold.
+    let mut resolved: Vec<u64> = manifests
+        .iter()
+        .filter_map(|manifest| manifest.get("max_context")?.get(&cell.model)?.as_u64())
+        .collect();
+    resolved.dedup();
+    let resolved = Some(resolved).filter(|known| known.len() == 1);
+    let samples = cells.iter().flat_map(|data| &data.samples);
+    PromptMaking {
+        chat_template: cell
+            .protocol
+            .get("chat_template")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+        max_context: told.or_else(|| resolved.map(|known| known[0])),
+        is_cut: samples
+            .into_iter()
+            .any(|sample| sample.record.removed_tokens > 0),
+    }
 }
 
 fn fill_percent_of_full(group: &mut Group) {

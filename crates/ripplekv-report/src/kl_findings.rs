@@ -1,10 +1,12 @@
 //! Which method stays nearest to the full cache at each budget, in sentences, and whether that is established.
 
+use ripplekv_metrics::statistics::holm;
+
 use crate::group::Group;
 use crate::metric::Metric;
 use crate::options::ReportOptions;
 use crate::pairing::{Difference, ESTABLISHED, rows_difference};
-use crate::stats::{Interval, holm};
+use crate::stats::Interval;
 
 /// The two methods of the lowest KL at one budget.
 struct Nearest<'a> {

@@ -19,11 +19,13 @@
 //! What profiles and damage say about layers is computed in `src/evidence/`; tables and figures only format it.
 //!
 //! To add a table, do: one file in `src/tables/`, one line in [`TABLES`].
+//! To add published values, do: one file in `experiments/reference/`, one line in [`REFERENCES`].
 //! To add a figure, do: one file in `src/figures/`, one line in [`FIGURES`].
 //! To add a table format, do: one file in `src/render/`, one line in `write_tables` of `src/report.rs`.
 
 mod averages;
 mod budget;
+mod chance;
 mod compare;
 mod error;
 mod evidence;
@@ -33,12 +35,15 @@ mod frames;
 mod group;
 mod html;
 mod kl_findings;
+#[cfg(test)]
+mod made_up;
 mod metric;
 mod options;
 mod order;
 mod pairing;
 mod protocol;
 mod read;
+mod references;
 mod render;
 mod report;
 mod shown;
@@ -48,13 +53,19 @@ mod summary;
 mod sweep;
 mod tables;
 
-pub use compare::{Comparison, Selection, TaskComparison, compare};
+pub use compare::{
+    CompareFilter, Comparison, Comparisons, Selection, Side, TaskComparison, WorstTask, compare,
+};
 pub use error::ReportError;
 pub use evidence::StoredEvidence;
 pub use figures::{FIGURES, FigureInfo};
 pub use frames::{CELL_COLUMNS, ColumnInfo, SAMPLE_COLUMNS};
 pub use options::{ReportOptions, TaskLabel};
 pub use read::{CellSamples, Results, Sample, read_results};
+pub use references::{
+    ChatTemplate, MaxContext, REFERENCES, Reference, ReferenceProtocol, ReferenceQuery,
+    ReferenceRow,
+};
 pub use report::{ReportSummary, SummaryRow, write_report};
 pub use stats::Interval;
 pub use tables::{TABLES, TableInfo};

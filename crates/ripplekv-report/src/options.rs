@@ -10,6 +10,8 @@ pub struct TaskLabel {
     pub category: String,
     /// True for the sixteen tasks that KV-cache papers average.
     pub in_average: bool,
+    /// Name of its metric, as in `ripplekv_metrics::METRICS`; decides what counts as correct and what chance scores.
+    pub metric: String,
 }
 
 /// Options of a report.
@@ -25,6 +27,8 @@ pub struct ReportOptions {
     pub seed: u64,
     /// Most prompts of each task that have an HTML page of their own, the worst first.
     pub prompt_pages: usize,
+    /// Whether the main table shows the interval of every score, and not of the average alone.
+    pub intervals: bool,
     /// Columns of the terminal; a wider main table leaves out its task columns.
     pub terminal_width: usize,
 }
@@ -37,6 +41,7 @@ impl Default for ReportOptions {
             bootstrap_resamples: 10_000,
             seed: 0,
             prompt_pages: 50,
+            intervals: false,
             terminal_width: 120,
         }
     }

@@ -56,6 +56,8 @@ pub(crate) fn order_tasks<'a>(
                     name: name.to_owned(),
                     category: known.map_or(OTHER_CATEGORY.to_owned(), |task| task.category.clone()),
                     in_average: known.is_some_and(|task| task.in_average),
+                    metric: known.map(|task| task.metric.clone()),
+                    chance: None,
                 },
             )
         })

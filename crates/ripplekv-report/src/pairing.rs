@@ -1,7 +1,7 @@
 //! Pairs two rows by sample inside each task, and says what the pairs show.
 //! Only samples that both rows have count; tasks weigh the same, as in the average (Miller, arXiv 2411.00640, on pairing).
 
-use ripplekv_metrics::statistics::smallest_detectable_difference;
+use ripplekv_metrics::statistics::{Flips, flips};
 
 use crate::group::Group;
 use crate::metric::{Better, Metric};
@@ -9,8 +9,8 @@ use crate::options::ReportOptions;
 use crate::stats::{self, Interval};
 use crate::summary::CellSummary;
 
-/// From so many points on a sample counts as correct when answers that flip are counted.
-const CORRECT_FROM: f64 = 50.0;
+/// What the tables say of answers that flip.
+pub(crate) const CORRECT_NOTE: &str = "A sample counts as correct from half of the words on for F1 (score 50), and with the whole score where an answer is right or wrong (class, paragraph, count, line of code); summaries are neither and are not counted.";
 
 /// What the tables say about their smallest difference.
 pub(crate) const SMALLEST_NOTE: &str = "Smallest n could show: the true difference that so many samples would have shown with a power of 80% (two-sided 5%). A smaller difference cannot be tested at this n, whatever its sign.";
@@ -26,6 +26,8 @@ pub(crate) struct TaskPairs {
     pub(crate) task: String,
     pub(crate) left: Vec<f64>,
     pub(crate) right: Vec<f64>,
+    /// From which value on a sample counts as correct, where the task's metric says so.
+    correct_from: Option<f64>,
 }
 
 impl TaskPairs {
@@ -49,17 +51,12 @@ impl TaskPairs {
             task: left.cell.task.clone(),
             left: pairs.iter().map(|pair| pair.0).collect(),
             right: pairs.iter().map(|pair| pair.1).collect(),
+            correct_from: left.correct_from.filter(|_| metric == Metric::Score),
         })
     }
 
-    /// Mean of left minus right.
-    pub(crate) fn difference(&self) -> f64 {
-        let differences = self
-            .left
-            .iter()
-            .zip(&self.right)
-            .map(|(left, right)| left - right);
-        differences.sum::<f64>() / self.left.len() as f64
+    fn flips(&self) -> Option<Flips> {
+        Some(flips(&self.right, &self.left, self.correct_from?))
     }
 }
 
@@ -78,10 +75,8 @@ pub(crate) struct Difference {
     /// Samples where right is better.
     pub(crate) losses: usize,
     pub(crate) pairs: usize,
-    /// Right was correct, left is not; of scores only.
-    pub(crate) lost_answers: usize,
-    /// Right was not correct, left is; of scores only.
-    pub(crate) won_answers: usize,
+    /// Answers that are correct on one side only, right being before; `None` where no task says what is correct.
+    pub(crate) flips: Option<Flips>,
     /// Task with the smallest difference.
     pub(crate) worst_task: Option<(String, f64)>,
     /// Smallest and greatest mean when one task is left out; `None` with a single task.
@@ -168,21 +163,6 @@ pub(crate) fn rows_difference(
     difference(metric, &pairs, options)
 }
 
-/// As the standard errors of independent tasks add up in the mean over tasks.
-fn smallest_detectable(tasks: &[TaskPairs]) -> Option<f64> {
-    let mut squares = 0.0;
-    for task in tasks {
-        let differences: Vec<f64> = task
-            .left
-            .iter()
-            .zip(&task.right)
-            .map(|(left, right)| left - right)
-            .collect();
-        squares += smallest_detectable_difference(&differences)?.powi(2);
-    }
-    (!tasks.is_empty()).then(|| squares.sqrt() / tasks.len() as f64)
-}
-
 pub(crate) fn difference(
     metric: Metric,
     tasks: &[TaskPairs],
@@ -192,24 +172,11 @@ pub(crate) fn difference(
     let right: Vec<Vec<f64>> = tasks.iter().map(|task| task.right.clone()).collect();
     let paired = stats::paired(&left, &right, options)?;
     let enough = left.iter().all(|values| values.len() > 1);
-    let means: Vec<f64> = tasks.iter().map(TaskPairs::difference).collect();
-    let total: f64 = means.iter().sum();
-    let without = means
-        .iter()
-        .map(|mean| (total - mean) / (means.len() as f64 - 1.0));
-    let leave_one_out = (means.len() > 1).then(|| {
-        without.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), mean| {
-            (low.min(mean), high.max(mean))
-        })
+    let flips = tasks.iter().filter_map(TaskPairs::flips);
+    let flips = flips.reduce(|sum, of_task| Flips {
+        correct_to_wrong: sum.correct_to_wrong + of_task.correct_to_wrong,
+        wrong_to_correct: sum.wrong_to_correct + of_task.wrong_to_correct,
     });
-    let flips = |from: fn(&TaskPairs) -> &Vec<f64>, to: fn(&TaskPairs) -> &Vec<f64>| {
-        let pairs = tasks
-            .iter()
-            .flat_map(|task| from(task).iter().zip(to(task)));
-        pairs
-            .filter(|(from, to)| **from >= CORRECT_FROM && **to < CORRECT_FROM)
-            .count()
-    };
     let (wins, losses) = match metric.better() {
         Better::Greater => (paired.wins, paired.losses),
         Better::Lower => (paired.losses, paired.wins),
@@ -220,22 +187,21 @@ pub(crate) fn difference(
             low: paired.difference.low,
             high: paired.difference.high,
         }),
-        smallest_detectable: smallest_detectable(tasks),
+        smallest_detectable: paired.smallest_detectable,
         p_value: paired.p_value,
         wins,
         ties: paired.ties,
         losses,
-        pairs: left.iter().map(Vec::len).sum(),
-        lost_answers: flips(|task| &task.right, |task| &task.left),
-        won_answers: flips(|task| &task.left, |task| &task.right),
+        pairs: paired.samples(),
+        flips,
         worst_task: tasks
             .iter()
-            .zip(&means)
+            .zip(&paired.stratum_differences)
             .min_by(|left, right| {
                 let oriented = |mean: &f64| metric.better().oriented(*mean);
                 oriented(left.1).total_cmp(&oriented(right.1))
             })
             .map(|(task, mean)| (task.task.clone(), *mean)),
-        leave_one_out,
+        leave_one_out: paired.leave_one_out,
     })
 }

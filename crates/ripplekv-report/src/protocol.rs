@@ -13,6 +13,9 @@ const PER_TASK: &[&str] = &["data", "template", "max_new_tokens"];
 /// allocations from a profile have its recipe).
 const WHERE_IT_APPLIES: &[&str] = &["code_similarity", "short_prompts", "profile"];
 
+/// Key that says over how many tokens the KL of an answer is measured; it changes no answer and no score.
+const ANSWER_KL: &str = "answer_kl_tokens";
+
 /// The part of the protocol that sets a cell's table apart, as JSON text; equal texts share a table.
 pub(crate) fn table_protocols(cells: &[&Cell]) -> Vec<String> {
     let keys: Vec<TableKey> = cells.iter().map(|cell| TableKey::new(cell)).collect();
@@ -62,19 +65,46 @@ pub(crate) fn table_protocols(cells: &[&Cell]) -> Vec<String> {
         .collect()
 }
 
-/// Whether two cells of one task may be compared sample by sample.
-pub(crate) fn comparable(left: &Cell, right: &Cell) -> bool {
-    let agree = |name: &str| {
-        match (set(&left.protocol, name), set(&right.protocol, name)) {
-            (Some(one), Some(other)) => one == other,
-            // Where it does not apply to one of them it cannot have made a difference.
-            _ => true,
+/// Keys in which the two sides of a comparison may differ: what computed the answer or scored it, not what was asked.
+/// A comparison before and after a change of the program is one over such a key.
+const MAY_DIFFER: &[&str] = &["numerics", "metrics", "dtype", "profile"];
+
+/// Whether two cells may be compared sample by sample: `None` where they ask different questions, else the settings in
+/// which they differ all the same, as `key value against value`.
+pub(crate) fn told_apart(left: &Cell, right: &Cell) -> Option<Vec<String>> {
+    if (&left.model, left.query, &left.task) != (&right.model, right.query, &right.task) {
+        return None;
+    }
+    let names: BTreeSet<&String> = [&left.protocol, &right.protocol]
+        .into_iter()
+        .filter_map(Value::as_object)
+        .flat_map(Map::keys)
+        .collect();
+    let mut differences = Vec::new();
+    for name in names {
+        let (one, other) = (set(&left.protocol, name), set(&right.protocol, name));
+        // Where it does not apply to one of them it cannot have made a difference.
+        let applies_to_one =
+            WHERE_IT_APPLIES.contains(&name.as_str()) && (one.is_none() || other.is_none());
+        if one == other || applies_to_one || name == ANSWER_KL {
+            continue;
         }
-    };
-    left.task == right.task
-        && TableKey::new(left) == TableKey::new(right)
-        && PER_TASK.iter().all(|name| agree(name))
-        && WHERE_IT_APPLIES.iter().all(|name| agree(name))
+        if !MAY_DIFFER.contains(&name.as_str()) {
+            return None;
+        }
+        let text = |value: Option<&Value>| match value {
+            Some(Value::String(text)) => shortened(text).to_owned(),
+            Some(value) => value.to_string(),
+            None => "none".to_owned(),
+        };
+        differences.push(format!("{name} {} against {}", text(one), text(other)));
+    }
+    Some(differences)
+}
+
+/// Whether the KLs of two cells are over the same tokens of the answers.
+pub(crate) fn same_answer_kl(left: &Cell, right: &Cell) -> bool {
+    set(&left.protocol, ANSWER_KL) == set(&right.protocol, ANSWER_KL)
 }
 
 /// What no two cells of a table may differ in. Ordered by its text, which is canonical: serde_json sorts the keys.
@@ -246,6 +276,38 @@ mod tests {
         let full = cell("a", json!({"short_prompts": "full"}));
         let texts = table_protocols(&[&shrink, &full]);
         assert_ne!(texts[0], texts[1]);
+    }
+
+    #[test]
+    fn only_the_same_question_is_compared() {
+        let base = json!({"bos": "auto", "data": "d1", "numerics": 1, "short_prompts": "shrink", "profile": null});
+        let with = |key: &str, value: Value| {
+            let mut protocol = base.clone();
+            protocol[key] = value;
+            cell("a", protocol)
+        };
+        let one = cell("a", base.clone());
+        for (key, value, expected) in [
+            ("bos", json!("auto"), Some(vec![])),
+            ("short_prompts", Value::Null, Some(vec![])),
+            ("answer_kl_tokens", json!(32), Some(vec![])),
+            ("profile", json!("ab"), Some(vec![])),
+            ("numerics", json!(2), Some(vec!["numerics 1 against 2"])),
+            ("dtype", json!("f16"), Some(vec!["dtype none against f16"])),
+            ("bos", json!("never"), None),
+            ("data", json!("d2"), None),
+            ("short_prompts", json!("full"), None),
+            ("a_key_of_tomorrow", json!(1), None),
+        ] {
+            let found = told_apart(&one, &with(key, value));
+            let expected = expected.map(|parts| parts.into_iter().map(str::to_owned).collect());
+            assert_eq!(found, expected, "{key}");
+        }
+        assert_eq!(told_apart(&one, &cell("b", base.clone())), None);
+        let mut agnostic = one.clone();
+        agnostic.query = Query::Agnostic;
+        assert_eq!(told_apart(&one, &agnostic), None);
+        assert!(!same_answer_kl(&one, &with("answer_kl_tokens", json!(32))));
     }
 
     #[test]

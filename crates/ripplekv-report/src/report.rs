@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use polars::prelude::DataFrame;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -20,6 +21,7 @@ use crate::options::ReportOptions;
 use crate::read::read_results;
 use crate::render;
 use crate::shown::{KeptPrompt, kept_prompt};
+use crate::stats::Interval;
 use crate::summary::mean;
 use crate::tables::{Build, TABLES, Table, TableInfo};
 
@@ -62,6 +64,8 @@ pub struct SummaryRow {
     pub ci_low: Option<f64>,
     /// Upper end of the average's 95% interval.
     pub ci_high: Option<f64>,
+    /// Least and greatest average when one task is left out; `None` of a single task.
+    pub one_task_left_out: Option<Interval>,
     /// Mean KL from the full cache in nats, mean of the task means; `None` where it was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_kl: Option<f64>,
@@ -138,14 +142,13 @@ pub fn write_report(
         terminal.extend(terminal_findings(&layers.title(), &layers.findings));
     }
     if terminal.is_empty() {
-        let nothing = "No cell has a scored sample yet, so there is no table.";
+        let nothing = "No cell has a scored sample yet: specified, not run. So there is no table.";
         page.push_str(&format!("\n{nothing}\n"));
         terminal.push(format!("{nothing}\n"));
     }
-    let cells = frames::cells_frame(&groups)?;
-    output.write("cells.csv", &frames::csv_bytes("cells.csv", &cells)?)?;
+    write_frame("cells", &frames::cells_frame(&groups)?, &mut output)?;
     let samples = frames::samples_frame(&groups, &results.cells)?;
-    output.write("samples.csv", &frames::csv_bytes("samples.csv", &samples)?)?;
+    write_frame("samples", &samples, &mut output)?;
     push_columns(&mut page);
     let site = Site {
         folders,
@@ -170,6 +173,12 @@ pub fn write_report(
         files,
         rows: groups.iter().flat_map(summary_rows).collect(),
     })
+}
+
+fn write_frame(name: &str, frame: &DataFrame, output: &mut Output) -> Result<(), ReportError> {
+    let (text, binary) = (format!("{name}.csv"), format!("{name}.parquet"));
+    output.write(&text, &frames::csv_bytes(&text, frame)?)?;
+    output.write(&binary, &frames::parquet_bytes(&binary, frame)?)
 }
 
 /// What a section of the report is about.
@@ -381,11 +390,15 @@ fn write_figure(name: &str, figure: &Figure, output: &mut Output) -> Result<(), 
 }
 
 fn push_columns(page: &mut String) {
-    page.push_str("\n## Data\n\n[cells.csv](cells.csv), one row a cell:\n\n");
+    page.push_str(
+        "\n## Data\n\n[cells.csv](cells.csv), [cells.parquet](cells.parquet), one row a cell:\n\n",
+    );
     for column in frames::CELL_COLUMNS {
         page.push_str(&format!("- `{}`: {}\n", column.name, column.about));
     }
-    page.push_str("\n[samples.csv](samples.csv), one row a record:\n\n");
+    page.push_str(
+        "\n[samples.csv](samples.csv), [samples.parquet](samples.parquet), one row a record:\n\n",
+    );
     for column in frames::SAMPLE_COLUMNS {
         page.push_str(&format!("- `{}`: {}\n", column.name, column.about));
     }
@@ -413,6 +426,7 @@ fn summary_rows(group: &Group) -> Vec<SummaryRow> {
                 averaged_tasks: group.averaged_tasks().len(),
                 ci_low: interval.map(|ends| ends.low),
                 ci_high: interval.map(|ends| ends.high),
+                one_task_left_out: average.and_then(|average| average.one_task_left_out),
                 answer_kl: answer_kl.map(|average| average.value),
                 n: cells.iter().map(|cell| cell.scored).sum(),
                 expected: group.expected_samples(),

@@ -1,6 +1,7 @@
 //! What a reader must know of a group before its first number: holes, unfinished cells, failures, short prompts.
 //! Rows that share a fact share a line, so that twenty methods do not make twenty lines.
 
+use crate::chance;
 use crate::group::Group;
 
 /// Warnings of a group, most important first.
@@ -35,6 +36,13 @@ pub(crate) fn warnings(group: &Group) -> Vec<String> {
         lines.push(format!(
             "{}: fewer than two samples: too few samples for an interval of the task or of the average",
             single.join(", ")
+        ));
+    }
+    let at_chance = chance::reached(group);
+    if !at_chance.is_empty() {
+        lines.push(format!(
+            "at chance level: {}; the full cache's interval does not clear what one answer given to every prompt scores, so a score there need not come from the prompt",
+            at_chance.join(", ")
         ));
     }
     lines.extend(absent.lines(|fact| format!("no cell for {fact}")));

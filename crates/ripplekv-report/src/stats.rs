@@ -1,7 +1,6 @@
 //! The statistics of a report, all from `ripplekv_metrics::statistics`; here stand only the choices: 95%, strata are tasks.
 //! No interval is given where a task has fewer than two samples: a bootstrap of one sample has no width.
 
-pub(crate) use ripplekv_metrics::statistics::holm;
 use ripplekv_metrics::statistics::{Bootstrap, PairedComparison, compare_paired};
 
 use crate::options::ReportOptions;
@@ -36,17 +35,6 @@ pub(crate) fn mean_interval(groups: &[Vec<f64>], options: &ReportOptions) -> Opt
     })
 }
 
-/// Standard error of a mean; `None` below two values.
-pub(crate) fn standard_error(values: &[f64]) -> Option<f64> {
-    if values.len() < 2 {
-        return None;
-    }
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    Some((squares / (count - 1.0) / count).sqrt())
-}
-
 /// First side minus second side, paired within each group; `None` where nothing pairs up.
 pub(crate) fn paired(
     left: &[Vec<f64>],
@@ -61,14 +49,6 @@ pub(crate) fn paired(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn standard_error_is_the_textbook_one() {
-        // Sample variance of 2, 4, 4, 6 is 8/3.
-        let error = standard_error(&[2.0, 4.0, 4.0, 6.0]).unwrap();
-        assert!((error - (8.0_f64 / 3.0 / 4.0).sqrt()).abs() < 1e-12);
-        assert_eq!(standard_error(&[1.0]), None);
-    }
 
     #[test]
     fn one_sample_has_no_interval() {

@@ -1,12 +1,14 @@
 //! One cell in numbers: its LongBench score with an interval, what it kept, what it cost.
 //! Scores round the way LongBench's `eval.py` does (`ripplekv_metrics::task_score`).
 
-use ripplekv_metrics::task_score;
+use ripplekv_metrics::statistics::standard_error;
+use ripplekv_metrics::{find_metric, task_score};
 use ripplekv_runner::cell::Cell;
 use ripplekv_runner::record::Record;
 
+use crate::group::GroupTask;
 use crate::metric::Metric;
-use crate::options::ReportOptions;
+use crate::options::{OTHER_CATEGORY, ReportOptions};
 use crate::read::{CellSamples, Sample};
 use crate::stats::{self, Interval};
 
@@ -19,6 +21,8 @@ pub(crate) struct CellSummary {
     pub(crate) label: String,
     /// Category of its task.
     pub(crate) category: String,
+    /// Points from which on a sample counts as correct; `None` where the metric knows no such line.
+    pub(crate) correct_from: Option<f64>,
     /// Samples that the cells of the group should have for this task: what was selected, not what is stored.
     pub(crate) expected: usize,
     /// Scored samples.
@@ -138,10 +142,11 @@ impl CellSummary {
     pub(crate) fn new(
         data: &CellSamples,
         label: String,
-        category: String,
+        task: Option<&GroupTask>,
         expected: usize,
         options: &ReportOptions,
     ) -> CellSummary {
+        let metric = task.and_then(|task| find_metric(task.metric.as_deref()?));
         let samples = &data.samples;
         let of = |metric: Metric| -> Vec<(String, f64)> {
             let records = samples.iter().map(|sample| &sample.record);
@@ -165,12 +170,15 @@ impl CellSummary {
         CellSummary {
             cell: data.cell.clone(),
             label,
-            category,
+            category: task.map_or_else(|| OTHER_CATEGORY.to_owned(), |task| task.category.clone()),
+            correct_from: metric
+                .and_then(|metric| metric.correct_from)
+                .map(|from| 100.0 * from),
             expected,
             scored: scores.len(),
             failed: samples.len() - scores.len(),
             score: task_score(&scores),
-            standard_error: stats::standard_error(&unnamed),
+            standard_error: standard_error(&unnamed),
             answer_kl: mean(answer_kls.iter().map(|(_, nats)| *nats)),
             interval: stats::mean_interval(&[unnamed], options),
             kept_entries: over(kept_entries),

@@ -1,6 +1,7 @@
 //! `ripplekv docs`: generated tables and pages, for `cargo xtask generate`.
 
 use clap::CommandFactory as _;
+use ripplekv_report::{CELL_COLUMNS, ColumnInfo, SAMPLE_COLUMNS};
 use ripplekv_runner::exit;
 use ripplekv_runner::spec::KEYS;
 
@@ -17,6 +18,8 @@ pub(crate) fn docs(page: DocsPage, output: Output) -> Result<(), Failure> {
         DocsPage::Methods => listing(Listing::Methods).markdown(),
         DocsPage::Spec => spec_keys().markdown(),
         DocsPage::ExitCodes => exit_codes().markdown(),
+        DocsPage::Cells => columns(CELL_COLUMNS).markdown(),
+        DocsPage::Samples => columns(SAMPLE_COLUMNS).markdown(),
     };
     output.data(&text)?;
     Ok(())
@@ -35,6 +38,14 @@ fn spec_keys() -> Rows {
                 ]
             })
             .collect(),
+    }
+}
+
+fn columns(columns: &[ColumnInfo]) -> Rows {
+    let row = |column: &ColumnInfo| vec![column.name.to_owned(), column.about.to_owned()];
+    Rows {
+        columns: vec!["column", "meaning"],
+        rows: columns.iter().map(row).collect(),
     }
 }
 

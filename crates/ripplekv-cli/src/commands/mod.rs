@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod compare;
 mod completions;
 mod damage;
 mod docs;
@@ -47,6 +48,7 @@ pub(crate) fn execute(arguments: &Cli, output: &Output) -> Result<u8, Failure> {
         Verb::Ls(arguments) => done(ls::ls(arguments, *output)),
         Verb::Show(arguments) => done(show::show(arguments, *output)),
         Verb::Report(arguments) => done(report::report(arguments, *output)),
+        Verb::Compare(arguments) => done(compare::compare(arguments, *output)),
         Verb::Export(arguments) => done(export::export(arguments, *output)),
         Verb::Fetch(arguments) => done(fetch::fetch(arguments, *output)),
         Verb::Score(arguments) => done(score::score(arguments, *output)),

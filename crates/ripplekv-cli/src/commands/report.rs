@@ -16,7 +16,13 @@ pub(crate) fn report(arguments: &ReportArguments, output: Output) -> Result<(), 
         (None, Some(first)) => experiment::report_dir(first),
         (None, None) => return Err(Failure::Usage("no results folder given".to_owned())),
     };
-    let summary = write(&arguments.dirs, &folder, arguments.prompt_pages, output)?;
+    let defaults = options();
+    let options = ReportOptions {
+        intervals: arguments.intervals,
+        prompt_pages: arguments.prompt_pages.unwrap_or(defaults.prompt_pages),
+        ..defaults
+    };
+    let summary = write(&arguments.dirs, &folder, &options, output)?;
     if arguments.json {
         let rows = serde_json::to_string_pretty(&summary.rows)
             .map_err(|error| Failure::Data(error.to_string()))?;
@@ -33,27 +39,31 @@ pub(crate) fn report(arguments: &ReportArguments, output: Output) -> Result<(), 
 pub(crate) fn write(
     results: &[PathBuf],
     folder: &Path,
-    prompt_pages: Option<usize>,
+    options: &ReportOptions,
     output: Output,
 ) -> Result<ReportSummary, Failure> {
-    let options = ReportOptions {
+    let summary = write_report(results, folder, options)?;
+    for warning in &summary.warnings {
+        output.warning(warning);
+    }
+    Ok(summary)
+}
+
+/// The task facts of this program, and the width of its terminal.
+pub(crate) fn options() -> ReportOptions {
+    ReportOptions {
         tasks: TASKS
             .iter()
             .map(|task| TaskLabel {
                 name: task.name.to_owned(),
                 category: task.category.to_string(),
                 in_average: task.in_average,
+                metric: task.metric.to_owned(),
             })
             .collect(),
         terminal_width: terminal_width(),
-        prompt_pages: prompt_pages.unwrap_or(ReportOptions::default().prompt_pages),
         ..ReportOptions::default()
-    };
-    let summary = write_report(results, folder, &options)?;
-    for warning in &summary.warnings {
-        output.warning(warning);
     }
-    Ok(summary)
 }
 
 /// Columns of the terminal; elsewhere the report's own default.

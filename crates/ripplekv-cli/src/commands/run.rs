@@ -122,7 +122,7 @@ fn finish(
         ));
     }
     let folder = experiment::report_dir(results);
-    let summary = report::write(&[results.to_owned()], &folder, None, output)?;
+    let summary = report::write(&[results.to_owned()], &folder, &report::options(), output)?;
     output.data(&summary.terminal)?;
     output.line(&format!("\nreport: {}", folder.join("report.md").display()))?;
     output.line(&format!("pages: {}", folder.join("index.html").display()))?;

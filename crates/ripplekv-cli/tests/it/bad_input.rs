@@ -280,3 +280,39 @@ fn check_reads_several_specs_and_goes_on() {
     );
     output_of(folder.fake().args(["check", "demo.yaml"]), 0);
 }
+
+#[test]
+fn check_reads_published_values_too() {
+    let folder = Folder::new(1);
+    let committed = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../experiments/reference/ripplekv-llama-3.1-8b-instruct.yaml"
+    );
+    let text = std::fs::read_to_string(committed).unwrap();
+    folder.write("published.yaml", &text);
+    folder.write(
+        "wrong.yaml",
+        &text.replace("average: 35.07", "average: 350.7"),
+    );
+    folder.write("unknown.yaml", &text.replace("notes:", "note:"));
+    let (stdout, stderr) = output_of(
+        folder
+            .fake()
+            .args(["check", "published.yaml", "wrong.yaml", "unknown.yaml"]),
+        3,
+    );
+    assert_eq!(
+        stdout,
+        "published.yaml: ok\n  published values: 1 rows of llama-3.1-8b-instruct, RippleKV, arXiv 2608.08684, abstract\n"
+    );
+    assert!(
+        stderr.contains(
+            "error: wrong.yaml: rows[0] (ripplekv at 10%): 350.7 is not within 0 and 100"
+        ),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains("error: unknown.yaml: ") && stderr.contains("unknown field `note`"),
+        "{stderr}"
+    );
+}

@@ -7,6 +7,8 @@
 
 mod bad_input;
 mod bench;
+mod committed;
+mod compare;
 mod export;
 mod fetch_longbench;
 mod interrupt;

@@ -8,6 +8,7 @@ pub(crate) const INFO: MetricInfo = MetricInfo {
     summary: "1 / number of classes found in the prediction, 0 without the right one",
     source: "LongBench metrics.py classification_score",
     range: (0.0, 1.0),
+    correct_from: Some(1.0),
     needs_segmenter: false,
     needs_classes: true,
     score,

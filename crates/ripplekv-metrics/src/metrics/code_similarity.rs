@@ -9,6 +9,7 @@ pub(crate) const INFO: MetricInfo = MetricInfo {
     summary: "fuzz.ratio of the first line without a fence or comment, difflib or Levenshtein",
     source: "LongBench metrics.py code_sim_score, fuzzywuzzy 0.18.0",
     range: (0.0, 1.0),
+    correct_from: Some(1.0),
     needs_segmenter: false,
     needs_classes: false,
     score,

@@ -9,6 +9,7 @@ pub(crate) const INFO: MetricInfo = MetricInfo {
     summary: "share of the prediction's numbers equal, as text, to the answer",
     source: "LongBench metrics.py count_score",
     range: (0.0, 1.0),
+    correct_from: Some(1.0),
     needs_segmenter: false,
     needs_classes: false,
     score,

@@ -10,6 +10,7 @@ pub(crate) const INFO: MetricInfo = MetricInfo {
     summary: "F1 over words: lower case, no ASCII punctuation, no articles",
     source: "LongBench metrics.py qa_f1_score",
     range: (0.0, 1.0),
+    correct_from: Some(0.5),
     needs_segmenter: false,
     needs_classes: false,
     score,

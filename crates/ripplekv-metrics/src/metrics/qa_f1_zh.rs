@@ -11,6 +11,7 @@ pub(crate) const INFO: MetricInfo = MetricInfo {
     summary: "F1 over jieba's words: lower case, no ASCII or listed CJK punctuation",
     source: "LongBench metrics.py qa_f1_zh_score, jieba 0.42.1",
     range: (0.0, 1.0),
+    correct_from: Some(0.5),
     needs_segmenter: true,
     needs_classes: false,
     score,

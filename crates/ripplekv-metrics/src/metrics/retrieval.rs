@@ -9,6 +9,7 @@ pub(crate) const INFO: MetricInfo = MetricInfo {
     summary: "share of the prediction's numbers equal to the answer's \"Paragraph \" number",
     source: "LongBench metrics.py retrieval_score",
     range: (0.0, 1.0),
+    correct_from: Some(1.0),
     needs_segmenter: false,
     needs_classes: false,
     score,

@@ -9,6 +9,7 @@ pub(crate) const INFO: MetricInfo = MetricInfo {
     summary: "ROUGE-1 F over distinct words",
     source: "rouge 1.0.1 rouge_n with n = 1",
     range: (0.0, 1.0),
+    correct_from: None,
     needs_segmenter: false,
     needs_classes: false,
     score,

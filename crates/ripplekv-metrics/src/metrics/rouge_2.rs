@@ -9,6 +9,7 @@ pub(crate) const INFO: MetricInfo = MetricInfo {
     summary: "ROUGE-2 F over distinct pairs of neighbouring words",
     source: "rouge 1.0.1 rouge_n with n = 2",
     range: (0.0, 1.0),
+    correct_from: None,
     needs_segmenter: false,
     needs_classes: false,
     score,

@@ -9,6 +9,7 @@ pub(crate) const INFO: MetricInfo = MetricInfo {
     summary: "summary-level ROUGE-L F over sets of words, sentences end at \".\"",
     source: "LongBench metrics.py rouge_score, rouge 1.0.1",
     range: (0.0, 1.0),
+    correct_from: None,
     needs_segmenter: false,
     needs_classes: false,
     score,

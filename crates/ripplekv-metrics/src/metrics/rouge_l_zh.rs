@@ -9,6 +9,7 @@ pub(crate) const INFO: MetricInfo = MetricInfo {
     summary: "rouge-l over jieba's words; only an ASCII \".\" ends a sentence",
     source: "LongBench metrics.py rouge_zh_score, rouge 1.0.1, jieba 0.42.1",
     range: (0.0, 1.0),
+    correct_from: None,
     needs_segmenter: true,
     needs_classes: false,
     score,

@@ -18,10 +18,12 @@ pub use distribution::{
     probabilities,
 };
 pub use p_values::{circular_shift_p_value, holm};
-pub use paired::{PairedComparison, compare_paired};
+pub use paired::{Flips, PairedComparison, compare_paired, flips};
 pub use rank::{RankError, kendall_tau_b, mid_ranks, spearman};
 pub use reliability::{SplitHalf, disattenuated, spearman_brown, split_half_reliability};
-pub use summary::{column_means, quantile, smallest_detectable_difference};
+pub use summary::{
+    column_means, leave_one_out, quantile, smallest_detectable_difference, standard_error,
+};
 
 /// Mean of the strata's means, each stratum (a task, say) counting the same.
 ///

@@ -1,4 +1,4 @@
-//! Two methods on the same samples: difference, interval, sign-flip test, wins and losses.
+//! Two methods on the same samples: difference, interval, sign-flip test, wins and losses, and what lies behind the mean.
 //! Fisher's randomisation test with random sign flips; p counts the observed flip (Phipson 2010).
 
 use rand_chacha::ChaCha8Rng;
@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use super::bootstrap::{Bootstrap, BootstrapError, Interval};
 use super::mean_of_means;
+use super::summary::{detectable, leave_one_out, standard_error};
 
 /// What the samples say about the first side minus the second.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PairedComparison {
     /// Mean of the strata's mean differences, with its bootstrap interval.
     pub difference: Interval,
@@ -21,6 +22,43 @@ pub struct PairedComparison {
     pub ties: usize,
     /// Samples where the second side is larger.
     pub losses: usize,
+    /// Mean difference of each stratum, in the order given.
+    pub stratum_differences: Vec<f64>,
+    /// Least and greatest difference when one stratum is left out; `None` with a single one.
+    pub leave_one_out: Option<(f64, f64)>,
+    /// True difference that so many samples would have shown (two-sided 5%, power 80%), the strata taken as independent;
+    /// `None` where one has fewer than two samples.
+    pub smallest_detectable: Option<f64>,
+}
+
+impl PairedComparison {
+    /// Number of pairs.
+    pub fn samples(&self) -> usize {
+        self.wins + self.ties + self.losses
+    }
+}
+
+/// Answers that are correct on one side only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Flips {
+    /// Correct before, not after.
+    pub correct_to_wrong: usize,
+    /// Not correct before, correct after.
+    pub wrong_to_correct: usize,
+}
+
+/// Counts the pairs of scores that cross `correct_from` between `before` and `after`; pairs go by place, a longer side's
+/// rest is not counted.
+pub fn flips(before: &[f64], after: &[f64], correct_from: f64) -> Flips {
+    let mut flips = Flips::default();
+    for (before, after) in before.iter().zip(after) {
+        match (*before >= correct_from, *after >= correct_from) {
+            (true, false) => flips.correct_to_wrong += 1,
+            (false, true) => flips.wrong_to_correct += 1,
+            _ => {}
+        }
+    }
+    flips
 }
 
 /// Relative slack with which a flipped difference counts as large as the observed one, so that
@@ -43,13 +81,30 @@ pub fn compare_paired(
         let all = differences.iter().flatten();
         all.filter(|difference| holds(**difference)).count()
     };
+    let stratum_differences: Vec<f64> = strata.iter().map(|values| mean(values)).collect();
     Ok(PairedComparison {
+        leave_one_out: leave_one_out(&stratum_differences),
+        smallest_detectable: smallest_detectable(&strata),
+        stratum_differences,
         difference,
         p_value: sign_flip_p(&differences, difference.estimate, bootstrap),
         wins: count(|difference| difference > 0.0),
         ties: count(|difference| difference == 0.0),
         losses: count(|difference| difference < 0.0),
     })
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Standard errors of independent strata add up as squares in the mean over strata.
+fn smallest_detectable(strata: &[&[f64]]) -> Option<f64> {
+    let mut squares = 0.0;
+    for differences in strata {
+        squares += standard_error(differences)?.powi(2);
+    }
+    Some(detectable(squares.sqrt() / strata.len() as f64))
 }
 
 fn differences(left: &[&[f64]], right: &[&[f64]]) -> Result<Vec<Vec<f64>>, BootstrapError> {
@@ -138,6 +193,40 @@ mod tests {
             &Bootstrap::default(),
         );
         assert_eq!(result.unwrap().difference.estimate, 0.5);
+    }
+
+    #[test]
+    fn what_lies_behind_the_mean_is_told() {
+        let (left, right) = ([[3.0, 1.0], [0.0, 0.0], [2.0, 8.0]], [[0.0; 2]; 3]);
+        let left: Vec<&[f64]> = left.iter().map(|values| &values[..]).collect();
+        let right: Vec<&[f64]> = right.iter().map(|values| &values[..]).collect();
+        let result = compare_paired(&left, &right, &Bootstrap::default()).unwrap();
+        assert_eq!(result.stratum_differences, [2.0, 0.0, 5.0]);
+        assert_eq!(result.leave_one_out, Some((1.0, 3.5)));
+        assert_eq!(result.samples(), 6);
+        // Standard errors 1, 0 and 3: the root of 10 over three strata.
+        let smallest = result.smallest_detectable.unwrap();
+        assert!((smallest - 2.801585 * 10.0_f64.sqrt() / 3.0).abs() < 1e-12);
+        let one = compare_paired(
+            &[&[1.0], &[2.0, 3.0]],
+            &[&[0.0], &[0.0; 2]],
+            &Bootstrap::default(),
+        );
+        assert_eq!(one.unwrap().smallest_detectable, None);
+    }
+
+    #[test]
+    fn flips_cross_the_line_in_either_direction() {
+        let before = [0.5, 0.4, 1.0, 0.0, 0.9];
+        let after = [0.4, 0.5, 1.0, 0.1, 0.0];
+        assert_eq!(
+            flips(&before, &after, 0.5),
+            Flips {
+                correct_to_wrong: 2,
+                wrong_to_correct: 1
+            }
+        );
+        assert_eq!(flips(&before, &before, 0.5), Flips::default());
     }
 
     #[test]

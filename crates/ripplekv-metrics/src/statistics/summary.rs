@@ -1,4 +1,4 @@
-//! Means, quantiles and power of plain lists of numbers.
+//! Means, their errors, quantiles and power of plain lists of numbers.
 //! Quantiles by linear interpolation, as `numpy.quantile` does by default (numpy 2.4.6).
 
 /// 97.5th percentile of the standard normal distribution: two-sided 5%.
@@ -54,22 +54,51 @@ pub(super) fn quantile_of_sorted(sorted: &[f64], share: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
 }
 
+/// Standard error of the mean: the sample's standard deviation (n - 1) over the root of n.
+///
+/// `None` below two values.
+pub fn standard_error(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values
+        .iter()
+        .map(|value| (value - mean) * (value - mean))
+        .sum();
+    Some((squares / (count - 1.0) / count).sqrt())
+}
+
+/// The least and the greatest mean of `values` when one of them is left out.
+///
+/// `None` below two values.
+pub fn leave_one_out(values: &[f64]) -> Option<(f64, f64)> {
+    if values.len() < 2 {
+        return None;
+    }
+    let total: f64 = values.iter().sum();
+    let without = values
+        .iter()
+        .map(|value| (total - value) / (values.len() as f64 - 1.0));
+    Some(
+        without.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), mean| {
+            (low.min(mean), high.max(mean))
+        }),
+    )
+}
+
 /// The smallest true mean that so many paired differences would have shown: two-sided 5%, power
 /// 80%, normal approximation: (1.959964 + 0.841621) standard errors of the mean.
 ///
 /// `None` below two values. Differences that are all equal give 0.
 pub fn smallest_detectable_difference(differences: &[f64]) -> Option<f64> {
-    if differences.len() < 2 {
-        return None;
-    }
-    let count = differences.len() as f64;
-    let mean = differences.iter().sum::<f64>() / count;
-    let squares: f64 = differences
-        .iter()
-        .map(|value| (value - mean) * (value - mean))
-        .sum();
-    let standard_error = (squares / (count - 1.0) / count).sqrt();
-    Some((NORMAL_TWO_SIDED_5_PERCENT + NORMAL_POWER_80_PERCENT) * standard_error)
+    standard_error(differences).map(detectable)
+}
+
+/// What a mean with this standard error would have shown.
+pub(super) fn detectable(standard_error: f64) -> f64 {
+    (NORMAL_TWO_SIDED_5_PERCENT + NORMAL_POWER_80_PERCENT) * standard_error
 }
 
 #[cfg(test)]
@@ -95,6 +124,22 @@ mod tests {
         assert_eq!(quantile(&[1.0, f64::NAN], 0.5), None);
         assert_eq!(quantile(&values, 1.1), None);
         assert_eq!(quantile(&values, f64::NAN), None);
+    }
+
+    #[test]
+    fn the_standard_error_is_the_textbook_one() {
+        // Sample variance of 2, 4, 4, 6 is 8/3.
+        let error = standard_error(&[2.0, 4.0, 4.0, 6.0]).unwrap();
+        assert!((error - (8.0_f64 / 3.0 / 4.0).sqrt()).abs() < 1e-12);
+        assert_eq!(standard_error(&[1.0]), None);
+        assert_eq!(standard_error(&[0.5; 9]), Some(0.0));
+    }
+
+    #[test]
+    fn leaving_one_out_moves_the_mean_away_from_it() {
+        assert_eq!(leave_one_out(&[1.0, 2.0, 6.0]), Some((1.5, 4.0)));
+        assert_eq!(leave_one_out(&[3.0, 5.0]), Some((3.0, 5.0)));
+        assert_eq!(leave_one_out(&[3.0]), None);
     }
 
     #[test]

@@ -10,6 +10,8 @@ mod properties;
 #[cfg(test)]
 mod python_text;
 #[cfg(test)]
+mod resampling;
+#[cfg(test)]
 mod segmentation;
 #[cfg(test)]
 mod shared;

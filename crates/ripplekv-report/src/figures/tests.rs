@@ -1,15 +1,15 @@
 //! Every figure with data that strains its layout: texts must neither overlap nor leave the picture.
 
-use ripplekv_runner::cell::{Cell, CellKey, Query, ResolvedMethod};
 use ripplekv_runner::kept::KeptBits;
-use ripplekv_runner::record::{RECORD_SCHEMA, Record, Timing};
+use ripplekv_runner::record::Timing;
 use serde_json::json;
 
 use crate::figures::scene::check::texts_are_readable;
 use crate::figures::{Build, FIGURES, Figure, FigureInfo, png, svg};
-use crate::group::{Group, groups};
+use crate::group::Group;
+use crate::made_up;
 use crate::options::ReportOptions;
-use crate::read::{CellSamples, Results, Sample};
+use crate::read::CellSamples;
 use crate::shown::KeptPrompt;
 
 /// Made-up group: `full` and the given methods, each budget a little better than the one before.
@@ -32,12 +32,7 @@ fn cells(tasks: &[String], budgets: &[&str], methods: &[String], samples: u64) -
 }
 
 fn grouped(cells: Vec<CellSamples>) -> Group {
-    let results = Results {
-        cells,
-        ..Results::default()
-    };
-    let options = options();
-    groups(&results, &options).remove(0)
+    made_up::group(cells, &options())
 }
 
 fn options() -> ReportOptions {
@@ -48,62 +43,14 @@ fn options() -> ReportOptions {
 }
 
 fn cell(task: &str, method: &str, budget: Option<&str>, level: f64, samples: u64) -> CellSamples {
-    let key = CellKey(format!("{task} {method} {budget:?}"));
-    let samples = (0..samples)
-        .map(|index| Sample {
-            record: record(&key, index, (level + 0.02 * (index % 5) as f64).min(1.0)),
-            timing: None,
+    let model = "a-model-with-a-rather-long-name-of-its-own-8b-instruct";
+    let values: Vec<(f64, Option<f64>)> = (0..samples)
+        .map(|index| {
+            let score = (level + 0.02 * (index % 5) as f64).min(1.0);
+            (score, Some(0.02 * (1.0 - score)))
         })
         .collect();
-    CellSamples {
-        selected: None,
-        cell: Cell {
-            key,
-            model: "a-model-with-a-rather-long-name-of-its-own-8b-instruct".to_owned(),
-            task: task.to_owned(),
-            method: ResolvedMethod {
-                name: method.to_owned(),
-                label: method.to_owned(),
-                params: json!({}),
-            },
-            budget: budget.map(str::to_owned),
-            query: Query::Aware,
-            protocol: json!({}),
-        },
-        samples,
-    }
-}
-
-fn record(key: &CellKey, index: u64, score: f64) -> Record {
-    Record {
-        schema: RECORD_SCHEMA,
-        cell: key.clone(),
-        sample: index.to_string(),
-        index,
-        prompt_hash: String::new(),
-        prompt_tokens: 1000,
-        removed_tokens: 0,
-        budget_entries: None,
-        kept_per_layer: vec![100; 4],
-        cache_bytes: 1 << 20,
-        kept_hash: String::new(),
-        must_keep_tokens: 4,
-        short_prompt: false,
-        profile_hash: None,
-        calibrated: None,
-        answer_kl: Some(0.02 * (1.0 - score)),
-        output_tokens: 8,
-        finish: None,
-        output: String::new(),
-        answers: Vec::new(),
-        all_classes: None,
-        length: 1000,
-        score: Some(score),
-        score_levenshtein: None,
-        edit_similarity: None,
-        warnings: Vec::new(),
-        error: None,
-    }
+    made_up::with_samples(made_up::cell(model, task, method, budget), &values)
 }
 
 fn names(prefix: &str, count: usize) -> Vec<String> {

@@ -29,7 +29,7 @@ pub(crate) fn csv_bytes(name: &str, table: &Table) -> Result<Vec<u8>, ReportErro
             match value {
                 Value::Empty if column.is_pair => cells.extend([String::new(), String::new()]),
                 Value::Empty => cells.push(String::new()),
-                Value::Text(text) => cells.push(text.clone()),
+                Value::Text(text) | Value::Published(text) => cells.push(text.clone()),
                 Value::Number {
                     value,
                     decimals,

@@ -1,21 +1,29 @@
-//! LaTeX tables for papers: booktabs rules, best in bold, second underlined; needs `\usepackage{booktabs}`.
+//! LaTeX tables for papers: booktabs rules, best in bold, second underlined, published values in grey.
+//! Needs `\usepackage{booktabs}`, and `\usepackage{xcolor}` where published values stand.
 
 use crate::render::plain;
-use crate::tables::{Column, Mark, Table, Value};
+use crate::tables::{Column, Mark, Table, Value, is_published};
 
 /// A `table*` environment with the title as caption.
 pub(crate) fn latex(name: &str, table: &Table) -> String {
     // Blocks are named by rows of their own, so the first column (the budget) is not repeated in every line.
-    let columns = &table.columns[1..];
-    let mut text =
-        String::from("% needs \\usepackage{booktabs}\n\\begin{table*}[t]\n\\centering\n\\small\n");
+    let columns: Vec<&Column> = table.columns[1..]
+        .iter()
+        .filter(|column| !column.of_previous)
+        .collect();
+    let packages = if table.has_published() {
+        "% needs \\usepackage{booktabs} and \\usepackage{xcolor}\n"
+    } else {
+        "% needs \\usepackage{booktabs}\n"
+    };
+    let mut text = format!("{packages}\\begin{{table*}}[t]\n\\centering\n\\small\n");
     let alignment: String = columns
         .iter()
         .map(|column| if column.left { 'l' } else { 'r' })
         .collect();
     text.push_str(&format!("\\begin{{tabular}}{{{alignment}}}\n\\toprule\n"));
     if columns.iter().any(|column| !column.group.is_empty()) {
-        group_lines(&mut text, columns);
+        group_lines(&mut text, &columns);
     }
     let names: Vec<String> = columns.iter().map(|column| escape(&column.name)).collect();
     text.push_str(&format!("{} \\\\\n", names.join(" & ")));
@@ -29,7 +37,7 @@ pub(crate) fn latex(name: &str, table: &Table) -> String {
             ));
         }
         for row in &block.rows {
-            let cells: Vec<String> = row[1..].iter().map(cell).collect();
+            let cells = cells(table, row);
             text.push_str(&format!("{} \\\\\n", cells.join(" & ")));
         }
     }
@@ -46,7 +54,7 @@ pub(crate) fn latex(name: &str, table: &Table) -> String {
 }
 
 /// Spanning names above the columns, each with its own rule.
-fn group_lines(text: &mut String, columns: &[Column]) {
+fn group_lines(text: &mut String, columns: &[&Column]) {
     let mut cells = Vec::new();
     let mut rules = Vec::new();
     let mut start = 0;
@@ -73,6 +81,31 @@ fn group_lines(text: &mut String, columns: &[Column]) {
         cells.join(" & "),
         rules.join(" ")
     ));
+}
+
+/// A row's cells, intervals below the numbers they belong to.
+fn cells(table: &Table, row: &[Value]) -> Vec<String> {
+    let mut cells: Vec<String> = Vec::new();
+    for (value, column) in row.iter().zip(&table.columns).skip(1) {
+        match cells.last_mut() {
+            Some(above) if column.of_previous => {
+                let below = plain(value);
+                if !below.is_empty() {
+                    *above = format!(
+                        "\\shortstack[r]{{{above}\\\\{{\\tiny {}}}}}",
+                        escape(&below)
+                    );
+                }
+            }
+            _ => cells.push(cell(value)),
+        }
+    }
+    if is_published(row) {
+        for text in cells.iter_mut().filter(|text| !text.is_empty()) {
+            *text = format!("\\textcolor{{gray}}{{{text}}}");
+        }
+    }
+    cells
 }
 
 fn cell(value: &Value) -> String {

@@ -17,7 +17,7 @@ use crate::tables::Value;
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Empty => String::new(),
-        Value::Text(text) => text.clone(),
+        Value::Text(text) | Value::Published(text) => text.clone(),
         Value::Number {
             value,
             decimals,

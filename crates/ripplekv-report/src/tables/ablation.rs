@@ -1,11 +1,12 @@
 //! A swept method as a grid: rows r, columns gamma, one block a budget; averages and their paired differences from uniform
 //! budgets, with intervals. No cell is marked as best: a grid read for its best cell is a choice on test tasks.
 
+use ripplekv_metrics::statistics::holm;
+
 use crate::group::Group;
 use crate::metric::{KL_NOTE, Metric};
 use crate::options::ReportOptions;
 use crate::pairing::{Difference, ESTABLISHED, rows_difference};
-use crate::stats::holm;
 use crate::sweep::{Sweep, ascending, sweeps};
 use crate::tables::{Block, Column, Table, Value};
 
@@ -25,10 +26,11 @@ pub(super) fn build(group: &Group, metric: Metric, options: &ReportOptions) -> O
     );
     let mut blocks = Vec::new();
     let mut notes = vec![format!(
-        "Value {}: {} of each setting ({}), with its 95% bootstrap interval over samples inside each task. Value minus: the setting less the reference of the same budget, paired by sample, with its 95% interval. No setting was chosen by this table.",
+        "Value {}: {} of each setting ({}), with its 95% bootstrap interval over samples inside each task. Value minus: the setting less the reference of the same budget, paired by sample, with its 95% interval. No setting was chosen by this table. n = {}.",
         metric.name(),
         group.average_title(metric),
-        metric.scale()
+        metric.scale(),
+        group.expected_in_average(metric)
     )];
     if metric == Metric::AnswerKl {
         notes.push(KL_NOTE.to_owned());

@@ -1,11 +1,13 @@
 //! Every method against the baseline on the same samples: mean difference with its interval, and what lies behind the mean.
 //! p values: sign-flip test, Holm's correction over the rows of one budget.
 
+use ripplekv_metrics::statistics::{Flips, holm};
+
 use crate::group::Group;
 use crate::metric::{KL_NOTE, Metric};
 use crate::options::ReportOptions;
-use crate::pairing::{Difference, rows_difference};
-use crate::stats::{Interval, holm};
+use crate::pairing::{CORRECT_NOTE, Difference, rows_difference};
+use crate::stats::Interval;
 use crate::tables::{Block, Column, Table, Value};
 
 pub(super) fn build(group: &Group, metric: Metric, options: &ReportOptions) -> Option<Table> {
@@ -51,9 +53,7 @@ pub(super) fn build(group: &Group, metric: Metric, options: &ReportOptions) -> O
     ];
     let left_out = "One task left out: smallest and greatest difference when one task is dropped.";
     match metric {
-        Metric::Score => notes.push(format!(
-            "A sample counts as correct from a score of 50. {left_out}"
-        )),
+        Metric::Score => notes.push(format!("{CORRECT_NOTE} {left_out}")),
         Metric::AnswerKl => notes.extend([
             format!("{KL_NOTE} A negative difference is nearer; wins are samples where the method is nearer."),
             left_out.to_owned(),
@@ -148,8 +148,13 @@ fn row(group: &Group, metric: Metric, compared: &Compared<'_>) -> Vec<Value> {
         Value::count(difference.losses),
     ];
     if metric == Metric::Score {
-        values.push(Value::count(difference.lost_answers));
-        values.push(Value::count(difference.won_answers));
+        let count = |count: fn(Flips) -> usize| {
+            difference
+                .flips
+                .map_or(Value::Empty, |flips| Value::count(count(flips)))
+        };
+        values.push(count(|flips| flips.correct_to_wrong));
+        values.push(count(|flips| flips.wrong_to_correct));
     }
     let worst = difference.worst_task.as_ref();
     let left_out = difference.leave_one_out;

@@ -113,6 +113,8 @@ pub(crate) enum Mark {
 pub(crate) enum Value {
     Empty,
     Text(String),
+    /// Name of a row of published values: the whole row is shown in grey and never ranked.
+    Published(String),
     Number {
         value: f64,
         decimals: usize,
@@ -229,6 +231,8 @@ pub(crate) struct Column {
     pub(crate) ranked: Option<Better>,
     /// Holds intervals: two columns in CSV.
     pub(crate) is_pair: bool,
+    /// Holds the intervals of the column before it: LaTeX writes both into one cell.
+    pub(crate) of_previous: bool,
 }
 
 impl Column {
@@ -247,6 +251,7 @@ impl Column {
             width: Width::Kept,
             ranked: None,
             is_pair: false,
+            of_previous: false,
         }
     }
 
@@ -300,7 +305,7 @@ impl Table {
             row.iter().zip(&ranked).all(|(value, ranked)| {
                 ranked.is_none()
                     || !matches!(value, Value::Text(_) | Value::Number { note: Some(_), .. })
-            })
+            }) && !is_published(row)
         };
         for block in self
             .blocks
@@ -315,6 +320,12 @@ impl Table {
                 }
             }
         }
+    }
+
+    /// Whether published values stand in it.
+    pub(crate) fn has_published(&self) -> bool {
+        let rows = self.blocks.iter().flat_map(|block| &block.rows);
+        rows.into_iter().any(|row| is_published(row))
     }
 
     /// The same table with some of its columns.
@@ -347,6 +358,11 @@ impl Table {
             notes: self.notes.clone(),
         }
     }
+}
+
+/// Whether a row's values are others' published ones.
+pub(crate) fn is_published(row: &[Value]) -> bool {
+    row.iter().any(|value| matches!(value, Value::Published(_)))
 }
 
 fn rank_column(rows: &mut [&mut Vec<Value>], index: usize, better: Better) {

@@ -1,10 +1,11 @@
 //! The same scorer under other allocators at equal budgets: what is lost when sensitivity is replaced.
 
+use ripplekv_metrics::statistics::holm;
+
 use crate::group::Group;
 use crate::metric::{KL_NOTE, Metric, capitalised};
 use crate::options::ReportOptions;
 use crate::pairing::{Difference, ESTABLISHED, SMALLEST_NOTE, rows_difference};
-use crate::stats::holm;
 use crate::tables::{Block, Column, Table, Value};
 
 /// Method that the others are measured against.

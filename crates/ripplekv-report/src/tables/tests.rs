@@ -1,13 +1,12 @@
 //! Tables and sentences by KL, against numbers worked out by hand.
 
-use ripplekv_runner::cell::{Cell, CellKey, Query, ResolvedMethod};
-use ripplekv_runner::record::{RECORD_SCHEMA, Record};
 use serde_json::{Value as Json, json};
 
-use crate::group::{Group, groups};
+use crate::group::Group;
 use crate::kl_findings::findings;
+use crate::made_up;
 use crate::options::ReportOptions;
-use crate::read::{CellSamples, Results, Sample};
+use crate::read::CellSamples;
 use crate::render::{csv_bytes, markdown};
 use crate::tables::{Build, TABLES, Table};
 
@@ -30,62 +29,18 @@ fn params(allocator: &str, r: f64) -> Json {
 
 /// Cells of tasks `a` and `b` with these KLs, and of `c`, whose answers are too short for one.
 fn cells(label: &str, params: &Json, budget: Option<&str>, kls: [[f64; 4]; 2]) -> Vec<CellSamples> {
-    let name = label.split('(').next().unwrap_or(label);
-    let tasks = [("a", Some(kls[0])), ("b", Some(kls[1])), ("c", None)];
-    let cell = |task: &str, kls: Option<[f64; 4]>| {
-        let key = CellKey(format!("{task} {label}"));
-        let record = |index: usize| Record {
-            schema: RECORD_SCHEMA,
-            cell: key.clone(),
-            sample: index.to_string(),
-            index: index as u64,
-            prompt_hash: String::new(),
-            prompt_tokens: 1000,
-            removed_tokens: 0,
-            budget_entries: None,
-            kept_per_layer: vec![100; 4],
-            cache_bytes: 1 << 20,
-            kept_hash: String::new(),
-            must_keep_tokens: 4,
-            short_prompt: false,
-            profile_hash: None,
-            calibrated: None,
-            output_tokens: 8,
-            finish: None,
-            output: String::new(),
-            answers: Vec::new(),
-            all_classes: None,
-            length: 1000,
-            score: Some(0.5),
-            score_levenshtein: None,
-            edit_similarity: None,
-            answer_kl: kls.map(|kls| kls[index]),
-            warnings: Vec::new(),
-            error: None,
-        };
-        let samples = (0..4).map(|index| Sample {
-            record: record(index),
-            timing: None,
-        });
-        CellSamples {
-            selected: None,
-            samples: samples.collect(),
-            cell: Cell {
-                key: key.clone(),
-                model: "m".to_owned(),
-                task: task.to_owned(),
-                method: ResolvedMethod {
-                    name: name.to_owned(),
-                    label: label.to_owned(),
-                    params: params.clone(),
-                },
-                budget: budget.map(str::to_owned),
-                query: Query::Aware,
-                protocol: json!({}),
-            },
-        }
-    };
-    tasks.map(|(task, kls)| cell(task, kls)).into()
+    let tasks = [
+        ("a", kls[0].map(Some)),
+        ("b", kls[1].map(Some)),
+        ("c", [None; 4]),
+    ];
+    tasks
+        .map(|(task, kls)| {
+            let mut cell = made_up::cell("m", task, label, budget);
+            cell.method.params = params.clone();
+            made_up::with_samples(cell, &kls.map(|kl| (0.5, kl)))
+        })
+        .into()
 }
 
 fn all_cells() -> Vec<CellSamples> {
@@ -101,11 +56,7 @@ fn all_cells() -> Vec<CellSamples> {
 }
 
 fn group(cells: Vec<CellSamples>) -> Group {
-    let results = Results {
-        cells,
-        ..Results::default()
-    };
-    groups(&results, &options()).remove(0)
+    made_up::group(cells, &options())
 }
 
 fn table(group: &Group, name: &str) -> Option<Table> {

@@ -9,11 +9,16 @@
 mod bad_input;
 mod browser;
 mod comparing;
+mod damaged;
 mod evidence;
 mod evidence_folder;
 mod figures;
+mod frames;
 mod hostile;
 mod html;
+mod latex;
+mod published;
 mod report;
 mod results_folder;
+mod schemas;
 mod unfinished;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use ripplekv_report::{CELL_COLUMNS, SAMPLE_COLUMNS, write_report};
+use ripplekv_report::write_report;
 use ripplekv_runner::cell::Query;
 use serde_json::json;
 use tempfile::TempDir;
@@ -154,30 +154,6 @@ fn the_same_results_give_the_same_files() {
 }
 
 #[test]
-fn frames_have_the_documented_columns_and_all_rows() {
-    let folder = Folder::quickstart();
-    let results = folder.written();
-    let out = TempDir::new().unwrap();
-    write_report(&[results.path().to_owned()], out.path(), &folder.options()).unwrap();
-    let cells = folder.cells().len();
-    for (name, columns, rows) in [
-        ("cells.csv", CELL_COLUMNS, cells),
-        ("samples.csv", SAMPLE_COLUMNS, cells * folder.samples),
-    ] {
-        let mut reader = csv::Reader::from_path(out.path().join(name)).unwrap();
-        let header: Vec<String> = reader
-            .headers()
-            .unwrap()
-            .iter()
-            .map(str::to_owned)
-            .collect();
-        let documented: Vec<&str> = columns.iter().map(|column| column.name).collect();
-        assert_eq!(header, documented);
-        assert_eq!(reader.records().map(Result::unwrap).count(), rows, "{name}");
-    }
-}
-
-#[test]
 fn scores_are_the_means_of_the_records() {
     let folder = Folder::quickstart();
     let results = folder.written();
@@ -273,6 +249,8 @@ fn markdown_and_latex_mark_best_and_second() {
     Scores are 0 to 100, rounded as LongBench does; the average is the mean of the rounded task scores.
 
     95% interval: percentile bootstrap over samples, inside each task. Kept entries (per layer and KV head) and bytes (of the whole compressed cache) are means over the tasks.
+
+    n of each task: 4.
     "#);
     insta::assert_snapshot!(at("main.csv"), @r#"
     budget,method,qasper,multifieldqa_en,single_doc_qa mean,hotpotqa,average of 3 tasks,95% interval low,95% interval high,n,kept entries,bytes,notes
@@ -300,7 +278,7 @@ fn markdown_and_latex_mark_best_and_second() {
     pyramidkv & \underline{60.54} & \underline{51.08} & \underline{55.81} & \underline{46.15} & \underline{52.59} & 42.06 to 62.24 & 12 & 235.8 & 10.4 MiB \\
     \bottomrule
     \end{tabular}
-    \caption{Score by method and budget: smollm2-135m-instruct-q4, query aware. Scores are 0 to 100, rounded as LongBench does; the average is the mean of the rounded task scores. 95\% interval: percentile bootstrap over samples, inside each task. Kept entries (per layer and KV head) and bytes (of the whole compressed cache) are means over the tasks.}
+    \caption{Score by method and budget: smollm2-135m-instruct-q4, query aware. Scores are 0 to 100, rounded as LongBench does; the average is the mean of the rounded task scores. 95\% interval: percentile bootstrap over samples, inside each task. Kept entries (per layer and KV head) and bytes (of the whole compressed cache) are means over the tasks. n of each task: 4.}
     \label{tab:smollm2-135m-instruct-q4-aware-main}
     \end{table*}
     "#);
@@ -315,7 +293,7 @@ fn markdown_and_latex_mark_best_and_second() {
 
     Smallest n could show: the true difference that so many samples would have shown with a power of 80% (two-sided 5%). A smaller difference cannot be tested at this n, whatever its sign.
 
-    A sample counts as correct from a score of 50. One task left out: smallest and greatest difference when one task is dropped.
+    A sample counts as correct from half of the words on for F1 (score 50), and with the whole score where an answer is right or wrong (class, paragraph, count, line of code); summaries are neither and are not counted. One task left out: smallest and greatest difference when one task is dropped.
     "#);
     insta::assert_snapshot!(at("efficiency.csv"), @r#"
     budget,method,kept entries,kept %,bytes,prompt tokens,new tokens,prefill ms,compress ms,decode ms,sum ms,ms per new token,short prompts,failed,notes

@@ -91,6 +91,7 @@ impl Folder {
                     name: (*name).to_owned(),
                     category: (*category).to_owned(),
                     in_average: SIXTEEN_TASKS.contains(&(*name, *category)),
+                    metric: "qa-f1".to_owned(),
                 })
                 .collect(),
             bootstrap_resamples: 500,
@@ -164,6 +165,8 @@ impl Folder {
         Record {
             schema: RECORD_SCHEMA,
             cell: cell.key.clone(),
+            // Of one word that no other sample shares, so that no fixed answer scores anything.
+            answers: vec![sample.clone()],
             sample,
             index: index as u64,
             prompt_hash: "p".repeat(16),
@@ -184,7 +187,6 @@ impl Folder {
             output_tokens: 12,
             finish: Some(Finish::Stop),
             output: "an answer, with a comma".to_owned(),
-            answers: vec!["an answer".to_owned()],
             all_classes: None,
             length: 1000,
             score: Some(score),

@@ -170,3 +170,32 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
     }
     found
 }
+
+#[test]
+fn a_row_that_was_never_run_is_marked_so() {
+    let folder = two_tasks();
+    let results = TempDir::new().unwrap();
+    folder.write_with(results.path(), |cell, records| {
+        if cell.method.label == "pyramidkv" {
+            records.clear();
+        }
+    });
+    let out = TempDir::new().unwrap();
+    let (_, page) = report(&folder, &[results.path()], out.path());
+    let main = page.split("### ").nth(1).unwrap();
+    let line = |method: &str| main.lines().find(|line| line.contains(method)).unwrap();
+    assert!(
+        line("| pyramidkv ").contains("| specified, not run |"),
+        "{main}"
+    );
+    assert!(!line("| snapkv ").contains("specified"), "{main}");
+    // Nothing run at all: no table, and the same words.
+    let nothing = TempDir::new().unwrap();
+    folder.write_with(nothing.path(), |_, records| records.clear());
+    let (summary, page) = report(&folder, &[nothing.path()], out.path());
+    assert!(
+        page.contains("specified, not run") && !page.contains("### "),
+        "{page}"
+    );
+    assert!(summary.terminal.contains("specified, not run"));
+}
