@@ -90,7 +90,9 @@ def prepare_model(work):
     from fixture_common import smollm2_folder
     from make_longbench_fixtures import reference_tokenizer
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as temporary:
         source, name = smollm2_folder(temporary)
         model = AutoModelForCausalLM.from_pretrained(source, gguf_file=name, dtype=torch.float32)
