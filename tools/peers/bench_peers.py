@@ -26,7 +26,7 @@ The document of --out:
     commands     every command that added to this file
     prompts      per length: task and index of the record, SHA-256 of the ids (little-endian u32)
     forward      per length: prefill_seconds (one a repeat; no further repeat after 20 s), prefill_tokens_per_second (of the median),
-                 decode_milliseconds (median step), decode_steps, loaded_rss_bytes, peak_rss_bytes
+                 decode_milliseconds (mean step), decode_steps, loaded_rss_bytes, peak_rss_bytes
     grid         per length: new_tokens, cells (method, budget_percent, seconds), seconds (their sum),
                  median_cell_seconds (what one more cell costs), peak_rss_bytes
     attention    per length: seconds (median), gflop_per_second (causal half counted), layout (the faster of grouped
@@ -90,7 +90,9 @@ def prepare_model(work):
     from fixture_common import smollm2_folder
     from make_longbench_fixtures import reference_tokenizer
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as temporary:
         source, name = smollm2_folder(temporary)
         model = AutoModelForCausalLM.from_pretrained(source, gguf_file=name, dtype=torch.float32)
@@ -171,7 +173,7 @@ def measure_forward(options, tokens):
         "tokens": tokens,
         "prefill_seconds": seconds,
         "prefill_tokens_per_second": tokens / statistics.median(seconds),
-        "decode_milliseconds": 1000 * statistics.median(steps),
+        "decode_milliseconds": 1000 * statistics.fmean(steps),
         "decode_steps": len(steps),
         "loaded_rss_bytes": loaded,
         "peak_rss_bytes": peak_bytes(),

@@ -231,8 +231,11 @@ fn seconds_per_token(results: &Path, model: &str) -> Option<f64> {
             continue;
         };
         milliseconds += timing.compress_ms + timing.decode_ms;
-        if last != Some(&record.prompt_hash) {
+        let is_new = last != Some(&record.prompt_hash);
+        if is_new || timing.alone {
             milliseconds += timing.prefill_ms;
+        }
+        if is_new {
             tokens += record.prompt_tokens as f64;
             last = Some(&record.prompt_hash);
         }

@@ -2,20 +2,15 @@
 
 use std::time::Instant;
 
-use ripplekv_metrics::{CodeSimilarity, Context};
-use ripplekv_tasks::{
-    Record as TaskRecord, StopRule, clean_up_spaces, postprocess, prepare, score_record,
-};
+use ripplekv_tasks::{Record as TaskRecord, StopRule, prepare};
 
 use crate::catalog::Catalog;
 use crate::cell::Cell;
-use crate::engine::{
-    CellRequest, CellResult, Engine, EngineError, Loader, PromptOutput, PromptRequest,
-};
+use crate::engine::{CellRequest, Engine, EngineError, Loader, PromptOutput, PromptRequest};
 use crate::error::RunnerError;
 use crate::plan::{Plan, PlannedTask, PreparedPrompt, Unit};
 use crate::record::{Record, Timing};
-use crate::run::job::{Job, empty_record, failed_record};
+use crate::run::job::{Job, Scoring, answered_record, failed_record};
 use crate::run::profile::{self, ModelProfile};
 use crate::run::shown::{self, KnownPrompts, is_shown};
 use crate::run::{Event, Observer, ReadyModel, RunOptions, RunSummary, Teller, milliseconds};
@@ -375,12 +370,17 @@ impl<'a> Evaluation<'a> {
         }
         let output = self.ask(ready, engine, job, cells)?;
         let peak = peak_rss_bytes();
+        let scoring = Scoring {
+            tokenizer: ready.tokenizer.as_ref(),
+            protocol: &self.plan.protocol,
+            segmenter: self.options.segmenter,
+        };
         let mut records = Vec::with_capacity(cells.len());
         let mut timings = Vec::with_capacity(cells.len());
         for (place, cell) in cells.iter().enumerate() {
             let result = match &output {
                 Ok(output) => match output.cells.get(place) {
-                    Some(Ok(result)) => self.record(ready, job, cell, result),
+                    Some(Ok(result)) => answered_record(&scoring, job, cell, result),
                     Some(Err(error)) => Err(error.to_string()),
                     None => Err("the engine returned no result for this cell".to_owned()),
                 },
@@ -466,63 +466,6 @@ impl<'a> Evaluation<'a> {
                 source,
             }),
         }
-    }
-
-    fn record(
-        &self,
-        ready: &ReadyModel,
-        job: &Job<'_>,
-        cell: &Cell,
-        result: &CellResult,
-    ) -> Result<Record, String> {
-        let decoded = ready
-            .tokenizer
-            .decode(&result.output_ids, true)
-            .map_err(|error| error.to_string())?;
-        let output = if self.plan.protocol.clean_up_spaces {
-            clean_up_spaces(&decoded)
-        } else {
-            decoded
-        };
-        let info = job.task.info;
-        let score = |code: CodeSimilarity| {
-            let context = Context {
-                segmenter: self.options.segmenter,
-                code,
-                ..Context::default()
-            };
-            let classes = job.record.all_classes.as_deref();
-            score_record(info, &output, &job.record.answers, classes, &context)
-                .map_err(|error| error.to_string())
-        };
-        let is_code = info.metric == "code-similarity";
-        let score_levenshtein = if is_code {
-            Some(score(CodeSimilarity::Levenshtein)?)
-        } else {
-            None
-        };
-        let edit_similarity = job
-            .record
-            .answers
-            .iter()
-            .map(|answer| strsim::normalized_levenshtein(postprocess(info, &output), answer))
-            .fold(0.0, f64::max);
-        let mut record = empty_record(job, cell);
-        record.budget_entries = result.budget_entries;
-        record.kept_per_layer.clone_from(&result.kept_per_layer);
-        record.cache_bytes = result.cache_bytes;
-        record.kept_hash.clone_from(&result.kept_hash);
-        record.must_keep_tokens = result.must_keep_tokens;
-        record.short_prompt = result.short_prompt;
-        record.output_tokens = result.output_ids.len() as u64;
-        record.finish = Some(result.finish);
-        record.score = Some(score(self.plan.protocol.code_similarity)?);
-        record.score_levenshtein = score_levenshtein;
-        record.edit_similarity = Some(edit_similarity);
-        record.answer_kl = result.answer_kl;
-        record.warnings.clone_from(&result.warnings);
-        record.output = output;
-        Ok(record)
     }
 
     fn tell_failures(&mut self, job: &Job<'_>, records: &[Record]) -> Result<(), RunnerError> {
