@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::render::plain;
-use crate::tables::{Mark, Table, Value};
+use crate::tables::{Mark, Table, Value, is_published};
 
 pub(super) fn context(table: &Table) -> Json {
     let columns: Vec<Json> = table
@@ -18,7 +18,10 @@ pub(super) fn context(table: &Table) -> Json {
             let rows: Vec<Vec<Json>> = block
                 .rows
                 .iter()
-                .map(|row| row.iter().map(cell).collect())
+                .map(|row| {
+                    let is_published = is_published(row);
+                    row.iter().map(|value| cell(value, is_published)).collect()
+                })
                 .collect();
             json!(rows)
         })
@@ -33,8 +36,9 @@ pub(super) fn context(table: &Table) -> Json {
     })
 }
 
-fn cell(value: &Value) -> Json {
+fn cell(value: &Value, is_published: bool) -> Json {
     let mark = match value {
+        _ if is_published => "published",
         Value::Number {
             mark: Mark::Best, ..
         } => "best",

@@ -20,8 +20,8 @@ fn llama(protocol: Value) -> Folder {
     }
 }
 
-/// The main table as Markdown, CSV and LaTeX; `removed` tokens were cut from the first prompt of each task.
-fn main_table(folder: &Folder, removed: u64) -> [String; 3] {
+/// The main table as Markdown, CSV and LaTeX, and the page that shows it; `removed` tokens were cut from the first prompt of each task.
+fn main_table(folder: &Folder, removed: u64) -> [String; 4] {
     let (results, out) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     folder.write_with(results.path(), |_, records| {
         records[0].removed_tokens = removed
@@ -29,14 +29,15 @@ fn main_table(folder: &Folder, removed: u64) -> [String; 3] {
     let summary =
         write_report(&[results.path().to_owned()], out.path(), &folder.options()).unwrap();
     let table = &summary.rows[0].table;
-    ["md", "csv", "tex"]
-        .map(|end| fs::read_to_string(out.path().join(table).join(format!("main.{end}"))).unwrap())
+    let at = |name: &str| fs::read_to_string(out.path().join(name)).unwrap();
+    let main = |end: &str| at(&format!("{table}/main.{end}"));
+    [main("md"), main("csv"), main("tex"), at("index.html")]
 }
 
 #[test]
 fn the_same_model_protocol_and_budget_has_the_published_row_and_the_gap() {
     let folder = llama(json!({"chat_template": "auto", "bos": "auto"}));
-    let [markdown, csv, latex] = main_table(&folder, 0);
+    let [markdown, csv, latex, page] = main_table(&folder, 0);
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let header = reader.headers().unwrap().clone();
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
@@ -70,6 +71,10 @@ fn the_same_model_protocol_and_budget_has_the_published_row_and_the_gap() {
         latex.contains("\\textcolor{gray}{45.21}") && latex.contains("\\usepackage{xcolor}"),
         "{latex}"
     );
+    assert!(
+        page.contains("<bdi class=\"published\">45.21</bdi>"),
+        "no grey row in the page"
+    );
     let line = markdown
         .lines()
         .find(|line| line.contains("snapkv, published"))
@@ -89,7 +94,7 @@ fn the_same_model_protocol_and_budget_has_the_published_row_and_the_gap() {
 #[test]
 fn another_protocol_shows_another_source_or_none() {
     let fits = |folder: &Folder, removed| {
-        let [markdown, _, _] = main_table(folder, removed);
+        let [markdown, _, _, _] = main_table(folder, removed);
         let published: Vec<String> = markdown
             .lines()
             .filter(|line| line.starts_with("| 256 ") && line.contains("snapkv, published"))
