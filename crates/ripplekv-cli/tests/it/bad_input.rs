@@ -22,7 +22,7 @@ fn error_of(from: &str, to: &str) -> String {
 fn names() {
     assert_eq!(
         error_of("budgets:", "budgetts:"),
-        "error: demo.yaml:6: budgetts: unknown key\nhint: did you mean 'budgets'? valid: schema, name, models, tasks, protocol, timing, budgets, methods, profile, damage\n"
+        "error: demo.yaml:6: budgetts: unknown key\nhint: did you mean 'budgets'? valid: schema, name, models, tasks, protocol, timing, budgets, methods, prefill, store_kept, profile, damage\n"
     );
     let error = error_of("[tiny]", "[smollm2-135m-instruct]");
     assert!(
