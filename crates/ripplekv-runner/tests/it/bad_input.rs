@@ -35,7 +35,7 @@ fn with(from: &str, to: &str) -> String {
 fn unknown_keys() {
     assert_eq!(
         error_of(&with("budgets:", "budgetts:")),
-        "demo.yaml:6: budgetts: unknown key\nhint: did you mean 'budgets'? valid: schema, name, models, tasks, protocol, timing, budgets, methods, profile, damage"
+        "demo.yaml:6: budgetts: unknown key\nhint: did you mean 'budgets'? valid: schema, name, models, tasks, protocol, timing, budgets, methods, store_kept, profile, damage"
     );
     assert_eq!(
         error_of(&with("{include:", "{inclde:")),
