@@ -391,8 +391,9 @@ fn write_figure(name: &str, figure: &Figure, output: &mut Output) -> Result<(), 
 
 fn push_columns(page: &mut String) {
     page.push_str(
-        "\n## Data\n\n[cells.csv](cells.csv), [cells.parquet](cells.parquet), one row a cell:\n\n",
+        "\n## Data\n\nAs pages, with every cell and the worst prompts: [index.html](index.html).\n",
     );
+    page.push_str("\n[cells.csv](cells.csv), [cells.parquet](cells.parquet), one row a cell:\n\n");
     for column in frames::CELL_COLUMNS {
         page.push_str(&format!("- `{}`: {}\n", column.name, column.about));
     }

@@ -3,7 +3,7 @@
 //! Kept positions count only where their hash is the one of the record beside them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ripplekv_runner::cell::{CellKey, Query};
 use ripplekv_runner::kept::{KEPT_SCHEMA, KeptBits, KeptLine, kept_hash};
@@ -55,7 +55,7 @@ impl TaskTexts {
         read
     }
 
-    fn lines<T: DeserializeOwned>(&mut self, path: &PathBuf) -> Vec<T> {
+    fn lines<T: DeserializeOwned>(&mut self, path: &Path) -> Vec<T> {
         if path.extension().is_none_or(|end| end != "jsonl") {
             return Vec::new();
         }

@@ -96,8 +96,17 @@ fn the_schema_knows_the_keys_and_names() {
     assert_eq!(
         top,
         [
-            "budgets", "damage", "methods", "models", "name", "profile", "protocol", "schema",
-            "tasks", "timing"
+            "budgets",
+            "damage",
+            "methods",
+            "models",
+            "name",
+            "profile",
+            "protocol",
+            "schema",
+            "store_kept",
+            "tasks",
+            "timing"
         ]
     );
     let text = stdout.as_str();

@@ -292,7 +292,7 @@ mod tests {
         let states = states.to_vec1::<f32>().unwrap();
         for dtype in [DType::F16, DType::BF16] {
             let weight = random(35, 530).to_dtype(dtype).unwrap();
-            let narrow = Panels::new(&[weight.clone()]).unwrap();
+            let narrow = Panels::new(std::slice::from_ref(&weight)).unwrap();
             let wide = Panels::new(&[weight.to_dtype(DType::F32).unwrap()]).unwrap();
             assert_eq!(product(&narrow, &states, 530), product(&wide, &states, 530));
             let (mut a, mut b) = ([0.0; 530], [0.0; 530]);
