@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use ripplekv_cache::Budget;
 use ripplekv_runner::RunnerError;
 use ripplekv_runner::catalog::Catalog;
-use ripplekv_runner::engine::{Availability, Loader, ModelShape};
+use ripplekv_runner::engine::{Availability, Loader, ModelShape, PrefillMode};
 use ripplekv_runner::exit;
 use ripplekv_runner::plan::{Plan, PreparedModel, prepare_model, units};
 use ripplekv_runner::run::{TaskStatus, status};
@@ -86,8 +87,7 @@ pub(crate) fn plan(
             .iter()
             .filter(|status| status.model == model.model)
             .collect();
-        let name = &plan.models[model.model].name;
-        output.line(&estimate(name, model, shape, &of_model, &results))?;
+        output.line(&estimate(&plan, model, shape, &of_model, &results))?;
     }
     Ok(exit::DONE)
 }
@@ -179,21 +179,21 @@ fn status_table(plan: &Plan, found: &[TaskStatus]) -> String {
 
 /// What is left, in work, memory and, where earlier prompts were timed, time.
 fn estimate(
-    name: &str,
+    plan: &Plan,
     model: &PreparedModel,
     shape: &ModelShape,
     found: &[&TaskStatus],
     results: &Path,
 ) -> String {
+    let name = &plan.models[model.model].name;
     let tokens: usize = found.iter().map(|status| status.tokens_to_do).sum();
-    let longest = found.iter().map(|status| status.longest).max().unwrap_or(0);
     let prompts: usize = found.iter().map(|status| status.prompts).sum();
     // Two operations for every weight and token, and for every pair of positions in attention.
     let mean = tokens.checked_div(prompts.max(1)).unwrap_or(0) as f64;
     let pairs = 2.0 * shape.layers as f64 * (shape.heads * shape.head_dim) as f64 * mean;
     let operations = tokens as f64 * (2.0 * shape.parameters as f64 + pairs);
-    let weights = shape.weight_bytes as f64;
-    let snapshot = (2 * shape.layers * shape.kv_heads * shape.head_dim * 4 * longest) as f64;
+    let peaks = found.iter().map(|status| peak_bytes(plan, status, shape));
+    let peak = peaks.max().unwrap_or(shape.weight_bytes) as f64;
     let time = seconds_per_token(results, name).map_or_else(
         || "unknown until a prompt was timed".to_owned(),
         |seconds| {
@@ -205,12 +205,48 @@ fn estimate(
     );
     let short: usize = model.tasks.iter().map(|task| task.short_prompts).sum();
     format!(
-        "{name}: prompts cut at {} tokens, {short} below a must-keep set; {tokens} tokens to prefill, {:.1} TFLOP; weights {:.0} MB, longest prompt's cache {:.0} MB; time {time}",
+        "{name}: prompts cut at {} tokens, {short} below a must-keep set; {tokens} tokens to prefill, {:.1} TFLOP; weights {:.0} MB, peak memory about {:.0} MB; time {time}",
         model.max_context,
         operations / 1e12,
-        weights / 1e6,
-        snapshot / 1e6,
+        shape.weight_bytes as f64 / 1e6,
+        peak / 1e6,
     )
+}
+
+/// Resident memory of the program with a tokenizer, a position table and working memory of its threads, in bytes.
+const PROGRAM_BYTES: u64 = 75_000_000;
+
+/// Greatest memory while a task's longest prompt is evaluated, in bytes: weights, the caches of all its cells, two layers
+/// of keys and values (as they are stored, and in the order of products), hidden states and projections.
+fn peak_bytes(plan: &Plan, status: &TaskStatus, shape: &ModelShape) -> u64 {
+    let n = status.longest;
+    let floats = |count: usize| (count * size_of::<f32>()) as u64;
+    let entry = floats(2 * shape.kv_heads * shape.head_dim);
+    let whole = n as u64 * shape.layers as u64;
+    let (model, task) = (
+        &plan.models[status.model].name,
+        plan.tasks[status.task].info.name,
+    );
+    let mut has_whole = plan.protocol.answer_kl_tokens > 0 || plan.prefill == PrefillMode::Snapshot;
+    let mut entries = 0;
+    for cell in plan.cells_of(model, task) {
+        let budget = cell.budget.as_deref().map(Budget::parse);
+        let total = match budget {
+            Some(Ok(budget)) => budget.total_entries(n, shape.layers, entry as usize),
+            _ => whole,
+        };
+        // cells that keep everything share one cache
+        has_whole |= total >= whole;
+        if total < whole {
+            entries += total;
+        }
+    }
+    if has_whole {
+        entries += whole;
+    }
+    let row = shape.hidden_size + (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+    let passing = floats(n * row) + 2 * entry * n as u64;
+    shape.weight_bytes + PROGRAM_BYTES + entries * entry + passing
 }
 
 /// Seconds a prompt token took in earlier prompts of this folder, prefill and all cells together.

@@ -101,6 +101,7 @@ fn the_schema_knows_the_keys_and_names() {
             "methods",
             "models",
             "name",
+            "prefill",
             "profile",
             "protocol",
             "schema",

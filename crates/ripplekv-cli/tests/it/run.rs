@@ -11,8 +11,9 @@ fn a_run_ends_with_the_table_and_the_report() {
     for method in ["full", "streaming-llm", "snapkv"] {
         assert!(stdout.contains(method), "{stdout}");
     }
-    let last = stdout.lines().last().unwrap();
-    assert_eq!(last, "report: reports/demo/report.md");
+    let end = "report: reports/demo/report.md\npages: reports/demo/index.html\n";
+    assert!(stdout.ends_with(end), "{stdout}");
+    assert!(folder.at("reports/demo/index.html").is_file());
     assert!(folder.at("reports/demo/report.md").is_file());
     assert!(folder.at("results/demo/manifest.json").is_file());
     assert_eq!(folder.records().len(), 2 * 3 * 5);
@@ -29,7 +30,7 @@ fn running_again_computes_nothing_twice() {
     assert_eq!(folder.records().len(), 2 * 4 * 5);
     let (stdout, stderr) = output_of(folder.fake().args(["run", "demo.yaml", "-q"]), 0);
     assert!(
-        stdout.ends_with("report: reports/demo/report.md\n"),
+        stdout.ends_with("pages: reports/demo/index.html\n"),
         "{stdout}"
     );
     assert!(!stderr.contains("cells"), "quiet: {stderr}");
@@ -89,7 +90,7 @@ fn selection_options_reach_the_run() {
     ];
     let (stdout, _) = output_of(folder.fake().args(arguments), 0);
     assert!(
-        stdout.ends_with("report: elsewhere/report/report.md\n"),
+        stdout.ends_with("pages: elsewhere/report/index.html\n"),
         "{stdout}"
     );
     let text =
@@ -167,13 +168,13 @@ fn two_results_folders_of_one_name_keep_their_reports() {
     for out in ["a/x", "b/x"] {
         let (stdout, _) = output_of(folder.fake().args(["run", "demo.yaml", "--out", out]), 0);
         assert!(
-            stdout.ends_with(&format!("report: {out}/report/report.md\n")),
+            stdout.ends_with(&format!("pages: {out}/report/index.html\n")),
             "{stdout}"
         );
     }
     let (stdout, _) = output_of(folder.fake().args(["report", "a/x"]), 0);
     assert!(
-        stdout.ends_with("report: a/x/report/report.md\n"),
+        stdout.ends_with("pages: a/x/report/index.html\n"),
         "{stdout}"
     );
     assert!(!folder.at("reports").exists());

@@ -46,6 +46,8 @@ pub(crate) struct Evaluation<'a> {
     /// Failed samples this run tried; they are not tried twice in one run.
     retried: Vec<(String, String)>,
     known_prompts: KnownPrompts,
+    /// Greatest memory seen while computing cells; timings alone start it again with each cell.
+    peak_rss_bytes: u64,
 }
 
 impl<'a> Evaluation<'a> {
@@ -68,6 +70,7 @@ impl<'a> Evaluation<'a> {
             is_warm: false,
             retried: Vec::new(),
             known_prompts: KnownPrompts::default(),
+            peak_rss_bytes: 0,
         }
     }
 
@@ -356,6 +359,14 @@ impl<'a> Evaluation<'a> {
         Ok(records)
     }
 
+    /// Writes this process's greatest memory into the manifest, where it computed anything.
+    pub(crate) fn note_peak_memory(&self) -> Result<(), RunnerError> {
+        match self.peak_rss_bytes {
+            0 => Ok(()),
+            bytes => self.store.note_peak_memory(bytes),
+        }
+    }
+
     /// Runs cells that share a prefill and stores what they gave.
     fn cells(
         &mut self,
@@ -370,6 +381,7 @@ impl<'a> Evaluation<'a> {
         }
         let output = self.ask(ready, engine, job, cells)?;
         let peak = peak_rss_bytes();
+        self.peak_rss_bytes = self.peak_rss_bytes.max(peak);
         let scoring = Scoring {
             tokenizer: ready.tokenizer.as_ref(),
             protocol: &self.plan.protocol,

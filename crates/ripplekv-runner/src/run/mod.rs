@@ -178,6 +178,7 @@ pub fn run(
             evaluation.model(place, loader, &of_model, &mut summary)?;
         }
     }
+    evaluation.note_peak_memory()?;
     let after = evaluation.count_missing(mine)?;
     summary.failed = after.failed;
     summary.left = after.missing;
@@ -325,6 +326,7 @@ fn manifest(
             metric_version: METRIC_VERSION,
         },
         host: Host::here(),
+        peak_rss_bytes: 0,
         models: BTreeMap::new(),
         pack: PackState {
             name: plan.pack.name().to_owned(),

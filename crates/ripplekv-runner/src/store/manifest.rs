@@ -67,6 +67,9 @@ pub struct Manifest {
     pub program: ProgramState,
     /// Machine of the last run.
     pub host: Host,
+    /// Greatest resident memory of a process that worked on this folder, in bytes; 0 where none is known.
+    #[serde(default)]
+    pub peak_rss_bytes: u64,
     /// Models that were loaded, by name.
     pub models: BTreeMap<String, ModelIdentity>,
     /// The pack.

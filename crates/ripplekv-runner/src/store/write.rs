@@ -127,6 +127,7 @@ impl Store {
         let mut manifest = manifest.clone();
         if path.is_file() {
             let stored: Manifest = read_json(&path)?;
+            manifest.peak_rss_bytes = stored.peak_rss_bytes;
             for (name, identity) in stored.models {
                 manifest.models.entry(name).or_insert(identity);
             }
@@ -140,6 +141,21 @@ impl Store {
                 }
             }
         }
+        write_json(&path, &manifest)
+    }
+
+    /// Notes the greatest memory seen, in bytes, where it is above what is stored.
+    ///
+    /// # Errors
+    /// When the manifest is damaged or cannot be written.
+    pub fn note_peak_memory(&self, bytes: u64) -> Result<(), RunnerError> {
+        let _lock = locks::claim(&self.dir, "manifest")?;
+        let path = self.dir.join("manifest.json");
+        let mut manifest: Manifest = read_json(&path)?;
+        if bytes <= manifest.peak_rss_bytes {
+            return Ok(());
+        }
+        manifest.peak_rss_bytes = bytes;
         write_json(&path, &manifest)
     }
 
