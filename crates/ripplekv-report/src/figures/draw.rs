@@ -49,7 +49,17 @@ pub(crate) fn svg(scene: &Scene) -> Result<String, String> {
     }
     let drawn = format!("width=\"{width}\" height=\"{height}\"");
     let shown = format!("width=\"{}\" height=\"{}\"", scene.width, scene.height);
-    Ok(text.replacen(&drawn, &shown, 1))
+    let text = text.replacen(&drawn, &shown, 1);
+    // what every element repeats is said once, at the top: a report holds many figures
+    let text = text.replace(" opacity=\"1\"", "");
+    let Some(family) = text.find(" font-family=").and_then(|start| {
+        let end = text[start..].match_indices('"').nth(1)?.0;
+        Some(text[start..=start + end].to_owned())
+    }) else {
+        return Ok(text);
+    };
+    let text = text.replace(&family, "");
+    Ok(text.replacen("<svg", &format!("<svg{family}"), 1))
 }
 
 /// Writes the scene as a PNG of twice its size.

@@ -21,7 +21,7 @@ const ABOVE: f64 = 30.0;
 const BELOW: f64 = 56.0;
 const GAP: f64 = 30.0;
 /// Bins along the prompt: fine enough to see sinks and window, coarse enough for a small file.
-const BINS: usize = 40;
+const BINS: usize = 32;
 /// Steps of the colour.
 const LEVELS: usize = 10;
 const KEY_STEP: f64 = 24.0;
