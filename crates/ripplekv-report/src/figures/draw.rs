@@ -59,7 +59,7 @@ pub(crate) fn svg(scene: &Scene) -> Result<String, String> {
         return Ok(text);
     };
     let text = text.replace(&family, "");
-    Ok(text.replacen("<svg", &format!("<svg{family}"), 1))
+    Ok(text.replacen(" xmlns=", &format!("{family} xmlns="), 1))
 }
 
 /// Writes the scene as a PNG of twice its size.
