@@ -3,6 +3,7 @@
 
 mod ablation_heatmap;
 mod axes;
+mod cell_grid;
 mod draw;
 mod efficiency_cache;
 mod efficiency_latency;
@@ -16,6 +17,7 @@ mod scene;
 mod score_by_budget;
 mod sensitivity_and_damage;
 mod sensitivity_scatter;
+mod signal_grid;
 mod style;
 mod task_dumbbell;
 #[cfg(test)]
@@ -101,6 +103,16 @@ pub const FIGURES: &[FigureInfo] = &[
         name: "ablation-heatmap-kl",
         about: "mean KL of a swept method, r by gamma, with intervals, one figure a budget",
         build: Build::Group(|group, _| ablation_heatmap::build(group, Metric::AnswerKl)),
+    },
+    FigureInfo {
+        name: "signal-grid",
+        about: "average score of methods that differ in the allocator alone, with intervals, by budget",
+        build: Build::Group(|group, _| signal_grid::build(group, Metric::Score)),
+    },
+    FigureInfo {
+        name: "signal-grid-kl",
+        about: "mean KL of methods that differ in the allocator alone, with intervals, by budget",
+        build: Build::Group(|group, _| signal_grid::build(group, Metric::AnswerKl)),
     },
     FigureInfo {
         name: "sensitivity-and-damage",

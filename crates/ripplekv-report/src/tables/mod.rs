@@ -12,6 +12,8 @@ mod signal_ablation;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use signal_ablation::compared_allocators;
+
 use crate::evidence::{Estimate, Evidence};
 use crate::group::Group;
 use crate::metric::{Better, Metric};

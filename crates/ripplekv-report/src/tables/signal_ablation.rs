@@ -13,15 +13,8 @@ const REFERENCE: &str = "ripplekv";
 const REFERENCE_ALLOCATOR: &str = "ripple";
 
 pub(super) fn build(group: &Group, metric: Metric, options: &ReportOptions) -> Option<Table> {
-    let reference = reference(group)?;
+    let (reference, others) = compared_allocators(group)?;
     let scorer = parameter(group, &reference, "scorer")?;
-    let others: Vec<(&str, String)> = group
-        .budgeted_methods()
-        .into_iter()
-        .filter(|label| parameter(group, label, "scorer").as_deref() == Some(&scorer))
-        .filter_map(|label| Some((label, parameter(group, label, "allocator")?)))
-        .filter(|(_, allocator)| allocator != REFERENCE_ALLOCATOR)
-        .collect();
     let blocks: Vec<Block> = group
         .budgets
         .iter()
@@ -77,6 +70,20 @@ pub(super) fn build(group: &Group, metric: Metric, options: &ReportOptions) -> O
         blocks,
         notes,
     })
+}
+
+/// The method that others are measured against, and those with its scorer and another allocator: label and allocator.
+pub(crate) fn compared_allocators(group: &Group) -> Option<(String, Vec<(&str, String)>)> {
+    let reference = reference(group)?;
+    let scorer = parameter(group, &reference, "scorer")?;
+    let others = group
+        .budgeted_methods()
+        .into_iter()
+        .filter(|label| parameter(group, label, "scorer").as_deref() == Some(&scorer))
+        .filter_map(|label| Some((label, parameter(group, label, "allocator")?)))
+        .filter(|(_, allocator)| allocator != REFERENCE_ALLOCATOR)
+        .collect();
+    Some((reference, others))
 }
 
 /// The method's plain setting where it was run, else its first one.
