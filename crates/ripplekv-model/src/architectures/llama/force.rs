@@ -11,9 +11,6 @@ use crate::decoder::{Branch, Forced, ForcedBranch, host_slice};
 use crate::kernels::{KeyPanels, Seen, ValuePanels};
 use ripplekv_cache::CompressedLayer;
 
-/// Rows of one parallel piece of products.
-const PIECE: usize = 48;
-
 /// Where a forced token stands and what it sees.
 #[derive(Clone, Copy)]
 struct Placement {
@@ -114,15 +111,10 @@ impl Llama {
                 }
             }
             add(&mut states, &attended);
-            by_pieces(
-                &mut states,
-                self.config.hidden_size,
-                PIECE,
-                |space, _, states| {
-                    self.feed_forward(layer, space, states);
-                    Ok(())
-                },
-            )?;
+            by_pieces(&mut states, self.config.hidden_size, |space, _, states| {
+                self.feed_forward(layer, space, states);
+                Ok(())
+            })?;
             on_layer(index + 1);
         }
         let shape = (tokens.len(), self.config.hidden_size);
@@ -151,27 +143,17 @@ impl Llama {
     ) -> Result<Vec<f32>> {
         let (hidden, width, tokens) = (self.config.hidden_size, self.projections(), place.tokens);
         let mut projected = vec![0.0; states.len() / hidden * width];
-        projected
-            .par_chunks_mut(PIECE * width)
-            .zip(states.par_chunks(PIECE * hidden))
-            .enumerate()
-            .for_each_init(Workspace::default, |space, (piece, (out, states))| {
-                let position = |row| place.first + (piece * PIECE + row) % tokens;
-                self.project(layer, space, states, out, position);
-            });
+        let position = |row| place.first + row % tokens;
+        self.project(layer, states, &mut projected, position);
         let dim = self.config.head_dim;
-        let row = |rows: &'_ [f32], entry: usize| -> std::ops::Range<usize> {
-            debug_assert!(rows.len() >= (entry + 1) * dim);
-            entry * dim..(entry + 1) * dim
-        };
         let tensors = |part: fn(&CompressedLayer) -> &Tensor| -> Vec<&Tensor> {
             caches.iter().map(|cache| part(cache)).collect()
         };
         let keys = Packed::new(&tensors(|cache| &cache.keys), |length, rows| {
-            KeyPanels::pack(length, dim, |entry| &rows[row(rows, entry)])
+            KeyPanels::pack(length, dim, |entry| &rows[entry * dim..][..dim])
         })?;
         let values = Packed::new(&tensors(|cache| &cache.values), |length, rows| {
-            ValuePanels::pack(length, dim, |entry| &rows[row(rows, entry)])
+            ValuePanels::pack(length, dim, |entry| &rows[entry * dim..][..dim])
         })?;
         let mut attended = vec![0.0; states.len()];
         attended
@@ -209,10 +191,9 @@ impl Llama {
         place: Placement,
     ) {
         let (dim, kv_heads) = (self.config.head_dim, self.config.kv_heads);
-        let group = self.config.heads / kv_heads;
-        let (width, mixed_width) = (self.projections(), self.query_width());
+        let width = self.projections();
         let column = |row: usize, column: usize| &projected[row * width + column..][..dim];
-        let keys_from = mixed_width + kv_head * dim;
+        let keys_from = self.query_width() + kv_head * dim;
         let appended = place.tokens - place.reread;
         let own_key = |entry| column(place.reread + entry, keys_from);
         let own_value = |entry| column(place.reread + entry, keys_from + kv_heads * dim);
@@ -224,20 +205,7 @@ impl Llama {
             length: appended,
             causal_from: Some(1 - place.reread),
         };
-        let query = |position, of_group| column(position, (kv_head * group + of_group) * dim);
-        space.attention.run(
-            [place.tokens, group, dim],
-            self.scale(),
-            query,
-            &[prompt, own],
-        );
-        space.mixed.resize(place.tokens * mixed_width, 0.0);
-        for (position, mixed) in space.mixed.chunks_exact_mut(mixed_width).enumerate() {
-            let own = &mut mixed[kv_head * group * dim..][..group * dim];
-            for (of_group, out) in own.chunks_exact_mut(dim).enumerate() {
-                space.attention.read(position, of_group, group, out);
-            }
-        }
+        self.mix_head(space, projected, kv_head, &[prompt, own]);
     }
 }
 

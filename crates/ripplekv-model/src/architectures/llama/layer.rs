@@ -4,7 +4,10 @@ use candle_core::Result;
 use rayon::prelude::*;
 
 use super::Llama;
-use crate::kernels::{Attention, Chunk, Panels, Rows, rms_norm, swiglu};
+use crate::kernels::{Attention, Chunk, Panels, Rows, Seen, rms_norm, swiglu};
+
+/// Rows of one parallel piece: few, so that threads end together; enough to read weights and keys seldom.
+const PIECE: usize = 48;
 
 /// Weights of one layer.
 pub(super) struct Layer {
@@ -38,19 +41,52 @@ impl Llama {
     pub(super) fn project(
         &self,
         layer: &Layer,
-        space: &mut Workspace,
         states: &[f32],
         out: &mut [f32],
-        position: impl Fn(usize) -> usize,
+        position: impl Fn(usize) -> usize + Sync,
     ) {
-        self.norm_rows(
-            states,
-            &layer.input_norm,
-            &mut space.normed,
-            &mut space.rows,
-        );
-        layer.projections.multiply_here(&space.rows, out);
-        self.turn(out, position);
+        out.par_chunks_mut(PIECE * self.projections())
+            .zip(states.par_chunks(PIECE * self.config.hidden_size))
+            .enumerate()
+            .with_max_len(1)
+            .for_each_init(Workspace::default, |space, (piece, (out, states))| {
+                self.norm_rows(
+                    states,
+                    &layer.input_norm,
+                    &mut space.normed,
+                    &mut space.rows,
+                );
+                layer.projections.multiply_here(&space.rows, out);
+                self.turn(out, |row| position(piece * PIECE + row));
+            });
+    }
+
+    /// Mixes the values of one KV head for the queries in `projected`, `[positions, projections]`, into `space.mixed`,
+    /// `[positions, heads * head_dim]`.
+    pub(super) fn mix_head(
+        &self,
+        space: &mut Workspace,
+        projected: &[f32],
+        kv_head: usize,
+        pieces: &[Seen<'_>],
+    ) {
+        let dim = self.config.head_dim;
+        let group = self.config.heads / self.config.kv_heads;
+        let (width, mixed_width) = (self.projections(), self.query_width());
+        let positions = projected.len() / width;
+        let query = |position: usize, of_group: usize| {
+            let column = (kv_head * group + of_group) * dim;
+            &projected[position * width + column..][..dim]
+        };
+        let shape = [positions, group, dim];
+        space.attention.run(shape, self.scale(), query, pieces);
+        space.mixed.resize(positions * mixed_width, 0.0);
+        for (position, mixed) in space.mixed.chunks_exact_mut(mixed_width).enumerate() {
+            let own = &mut mixed[kv_head * group * dim..][..group * dim];
+            for (of_group, out) in own.chunks_exact_mut(dim).enumerate() {
+                space.attention.read(position, of_group, group, out);
+            }
+        }
     }
 
     /// Turns queries and keys in rows of projections.
@@ -87,16 +123,10 @@ impl Llama {
     /// Adds the feed-forward part to `states`, `[rows, hidden]`.
     pub(super) fn feed_forward(&self, layer: &Layer, space: &mut Workspace, states: &mut [f32]) {
         let inner = self.config.intermediate_size;
-        let rows = states.len() / self.config.hidden_size;
         self.norm_rows(states, &layer.post_norm, &mut space.normed, &mut space.rows);
-        space.wide.resize(rows * 2 * inner, 0.0);
+        space.wide.resize(space.rows.len() * 2 * inner, 0.0);
         layer.gate_up.multiply_here(&space.rows, &mut space.wide);
-        space.rows.reset(rows, inner);
-        for (row, values) in space.wide.chunks_exact_mut(2 * inner).enumerate() {
-            let (gate, up) = values.split_at_mut(inner);
-            swiglu(gate, up);
-            space.rows.set_row(row, gate);
-        }
+        gate_rows(&mut space.wide, inner, &mut space.rows);
         space.narrow.resize(states.len(), 0.0);
         layer.down.multiply_here(&space.rows, &mut space.narrow);
         add(states, &space.narrow);
@@ -112,7 +142,7 @@ impl Llama {
         }
     }
 
-    /// [`Llama::project`] and the rest for rows so few that outputs are what runs in parallel.
+    /// The same products for rows so few that outputs are what runs in parallel.
     pub(super) fn few(&self) -> Few<'_> {
         Few {
             llama: self,
@@ -175,13 +205,18 @@ impl Few<'_> {
         weight: &Panels,
         out: &mut Vec<f32>,
     ) {
-        self.rows.reset(gate_up.len() / (2 * inner), inner);
-        for (row, values) in gate_up.chunks_exact_mut(2 * inner).enumerate() {
-            let (gate, up) = values.split_at_mut(inner);
-            swiglu(gate, up);
-            self.rows.set_row(row, gate);
-        }
+        gate_rows(gate_up, inner, &mut self.rows);
         weight.multiply(&self.rows, &mut self.blocks, out);
+    }
+}
+
+/// `silu(gate) * up` of `gate_up`, `[rows, 2 * inner]`, which is used up.
+fn gate_rows(gate_up: &mut [f32], inner: usize, rows: &mut Rows) {
+    rows.reset(gate_up.len() / (2 * inner), inner);
+    for (row, values) in gate_up.chunks_exact_mut(2 * inner).enumerate() {
+        let (gate, up) = values.split_at_mut(inner);
+        swiglu(gate, up);
+        rows.set_row(row, gate);
     }
 }
 
@@ -196,16 +231,15 @@ pub(super) fn add(states: &mut [f32], change: &[f32]) {
 pub(super) fn by_pieces<T: Send>(
     states: &mut [f32],
     row: usize,
-    rows_of_piece: usize,
     work: impl Fn(&mut Workspace, usize, &mut [f32]) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     let mut results = states
-        .par_chunks_mut(rows_of_piece * row)
+        .par_chunks_mut(PIECE * row)
         .enumerate()
         .rev()
         .with_max_len(1)
         .map_init(Workspace::default, |space, (piece, states)| {
-            work(space, piece * rows_of_piece, states)
+            work(space, piece * PIECE, states)
         })
         .collect::<Result<Vec<T>>>()?;
     results.reverse();

@@ -5,14 +5,11 @@ use candle_core::{Result, Tensor};
 use rayon::prelude::*;
 use ripplekv_cache::{LayerState, Snapshot};
 
-use super::layer::{Layer, Workspace, by_pieces};
+use super::layer::by_pieces;
 use super::{Llama, failure};
 use crate::ModelError;
 use crate::decoder::{Prefill, PrefillOptions, host_slice};
 use crate::kernels::{KeyPanels, Seen, ValuePanels};
-
-/// Positions of one piece: few, so that threads end together; enough to read weights and keys seldom.
-const PIECE: usize = 48;
 
 /// Keys and values of one KV head in the order of products.
 struct Head {
@@ -39,7 +36,7 @@ impl Llama {
         let mut layers = Vec::new();
         let mut hidden_change = Vec::new();
         for (index, layer) in self.layers.iter().enumerate() {
-            self.project_all(layer, &states, &mut projected);
+            self.project(layer, &states, &mut projected, |row| row);
             let mut state = self.layer_state(&projected, n, window)?;
             if let Some(edit) = options.edit_values {
                 state.values = edit(index, state.values)?.contiguous()?;
@@ -57,10 +54,19 @@ impl Llama {
             let changes = by_pieces(
                 &mut states[read_from * hidden..],
                 hidden,
-                PIECE,
                 |space, first, states| {
                     let before = options.hidden_change.then(|| states.to_vec());
-                    self.attend_piece(space, &projected, &heads, read_from + first, states.len());
+                    let (first, width) = (read_from + first, self.projections());
+                    let queries = &projected[first * width..][..states.len() / hidden * width];
+                    for (kv_head, head) in heads.iter().enumerate() {
+                        let seen = [Seen {
+                            keys: &head.keys,
+                            values: &head.values,
+                            length: n,
+                            causal_from: Some(first + 1),
+                        }];
+                        self.mix_head(space, queries, kv_head, &seen);
+                    }
                     self.finish(layer, space, states);
                     let cosines = before.map(|before| cosines_of_rows(&before, states, hidden));
                     Ok(cosines.unwrap_or_default())
@@ -79,19 +85,6 @@ impl Llama {
             logits: Tensor::from_vec(logits, self.config.vocab_size, &self.device)?,
             hidden_change,
         })
-    }
-
-    /// Queries, keys and values of all positions, `[n, projections]`.
-    fn project_all(&self, layer: &Layer, states: &[f32], projected: &mut [f32]) {
-        let (hidden, width) = (self.config.hidden_size, self.projections());
-        projected
-            .par_chunks_mut(PIECE * width)
-            .zip(states.par_chunks(PIECE * hidden))
-            .enumerate()
-            .with_max_len(1)
-            .for_each_init(Workspace::default, |space, (piece, (out, states))| {
-                self.project(layer, space, states, out, |row| piece * PIECE + row);
-            });
     }
 
     /// The cache of one layer, and the last `window` queries.
@@ -150,45 +143,6 @@ impl Llama {
                 values: ValuePanels::pack(length, dim, |entry| &values[entry * dim..][..dim]),
             })
             .collect())
-    }
-
-    /// Mixes the values for the positions from `first` on, as many as fit into `states_len` hidden numbers, into
-    /// `space.mixed`.
-    fn attend_piece(
-        &self,
-        space: &mut Workspace,
-        projected: &[f32],
-        heads: &[Head],
-        first: usize,
-        states_len: usize,
-    ) {
-        let dim = self.config.head_dim;
-        let group = self.config.heads / self.config.kv_heads;
-        let count = states_len / self.config.hidden_size;
-        let (width, mixed_width) = (self.projections(), self.query_width());
-        let n = projected.len() / width;
-        space.mixed.resize(count * mixed_width, 0.0);
-        for (kv_head, head) in heads.iter().enumerate() {
-            let query = |position: usize, of_group: usize| {
-                let column = (kv_head * group + of_group) * dim;
-                &projected[(first + position) * width + column..][..dim]
-            };
-            let seen = [Seen {
-                keys: &head.keys,
-                values: &head.values,
-                length: n,
-                causal_from: Some(first + 1),
-            }];
-            space
-                .attention
-                .run([count, group, dim], self.scale(), query, &seen);
-            for (position, mixed) in space.mixed.chunks_exact_mut(mixed_width).enumerate() {
-                let own = &mut mixed[kv_head * group * dim..][..group * dim];
-                for (of_group, out) in own.chunks_exact_mut(dim).enumerate() {
-                    space.attention.read(position, of_group, group, out);
-                }
-            }
-        }
     }
 }
 
