@@ -22,6 +22,8 @@ for tokens in 1024 2048 4096 8192; do
   peers --parts forward --lengths "$tokens"
   ours --parts forward --lengths "$tokens" >/dev/null
 done
+peers --parts attention --lengths 2048,4096,8192
+ours --parts attention --lengths 2048,4096,8192 >/dev/null
 peers --parts grid --grid-lengths 4096
 ours --parts grid --lengths 4096 >/dev/null
 # of the peer only what tells a cell's cost: its cells run one after the other, so each costs the same again

@@ -72,8 +72,10 @@ impl NoiseKey<'_> {
 #[derive(Debug, Clone)]
 pub struct Noise {
     /// norm_j / sqrt(d) * g_j in f32, `[kv_heads, touched, head_dim]`.
-    unit: Tensor,
-    /// First position that is touched.
+    unit: Vec<f32>,
+    /// Positions that are touched.
+    touched: usize,
+    /// The first of them.
     first: usize,
 }
 
@@ -116,9 +118,9 @@ impl Noise {
                     );
                 });
         }
-        let shape = (kv_heads, touched, head_dim);
         Ok(Self {
-            unit: Tensor::from_vec(unit, shape, values.device())?,
+            unit,
+            touched,
             first,
         })
     }
@@ -126,7 +128,7 @@ impl Noise {
     /// Number of positions that get noise.
     #[must_use]
     pub fn touched_positions(&self) -> usize {
-        self.unit.dims().get(1).copied().unwrap_or(0)
+        self.touched
     }
 
     /// `values` with this noise times `signed_sigma`, in the values' own number format; the values it was drawn for,
@@ -135,34 +137,35 @@ impl Noise {
     /// # Errors
     /// When the shapes differ, or a tensor operation fails.
     pub fn perturbed(&self, values: &Tensor, signed_sigma: f64) -> Result<Tensor, CacheError> {
-        let (_, prompt_tokens, _) = values.dims3()?;
-        let touched = self.touched_positions();
+        let (_, prompt_tokens, head_dim) = values.dims3()?;
+        let touched = self.touched;
         if signed_sigma == 0.0 || touched == 0 {
             return Ok(values.clone());
         }
-        let noisy = values
-            .narrow(1, self.first, touched)?
-            .to_dtype(DType::F32)?
-            .add(&self.unit.affine(signed_sigma, 0.0)?)?
-            .to_dtype(values.dtype())?;
-        if touched == prompt_tokens {
-            return Ok(noisy);
-        }
-        let end = self.first + touched;
-        let before = values.narrow(1, 0, self.first)?;
-        let after = values.narrow(1, end, prompt_tokens - end)?;
-        Ok(Tensor::cat(&[&before, &noisy, &after], 1)?)
+        let signed_sigma = signed_sigma as f32;
+        let mut noisy = flat(values)?;
+        noisy
+            .par_chunks_mut(prompt_tokens * head_dim)
+            .zip(self.unit.par_chunks(touched * head_dim))
+            .for_each(|(values, unit)| {
+                let touched = values[self.first * head_dim..].iter_mut().zip(unit);
+                for (value, unit) in touched {
+                    *value += unit * signed_sigma;
+                }
+            });
+        Ok(Tensor::from_vec(noisy, values.shape(), values.device())?.to_dtype(values.dtype())?)
     }
+}
+
+/// `[kv_heads, n, head_dim]` row by row, in f32.
+fn flat(values: &Tensor) -> Result<Vec<f32>, CacheError> {
+    Ok(values.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
 }
 
 /// Length that the noise of each vector is proportional to, `[kv_heads, n]` row-major.
 fn lengths(values: &Tensor, norm: NoiseNorm) -> Result<Vec<f64>, CacheError> {
     let (_, prompt_tokens, head_dim) = values.dims3()?;
-    let flat = values
-        .to_dtype(DType::F32)?
-        .flatten_all()?
-        .to_vec1::<f32>()?;
-    let squares: Vec<f64> = flat
+    let squares: Vec<f64> = flat(values)?
         .par_chunks(head_dim)
         .with_min_len(ROWS_A_TASK)
         .map(|vector| vector.iter().map(|&v| f64::from(v) * f64::from(v)).sum())

@@ -313,6 +313,8 @@ pub(crate) struct ScoreArguments {
 pub(crate) enum BenchPart {
     /// Prefill and decoding of one row
     Forward,
+    /// Causal attention of one layer by itself
+    Attention,
     /// 16 cells: full, and five methods at three budgets
     Grid,
     /// The sensitivity profile of one sample
@@ -343,7 +345,7 @@ pub(crate) struct BenchArguments {
     #[arg(
         long,
         value_delimiter = ',',
-        default_values_t = [BenchPart::Forward, BenchPart::Grid, BenchPart::Profile, BenchPart::Bandwidth],
+        default_values_t = [BenchPart::Forward, BenchPart::Attention, BenchPart::Grid, BenchPart::Profile, BenchPart::Bandwidth],
     )]
     pub(crate) parts: Vec<BenchPart>,
     /// Prompt lengths; default: all for forward, 4096 for grid, 2048 for profile

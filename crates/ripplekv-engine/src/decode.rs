@@ -26,6 +26,19 @@ struct Live {
     next: u32,
 }
 
+/// One row before its first token.
+#[derive(Debug, Clone)]
+pub(crate) struct Start<'a> {
+    /// What it reads.
+    pub(crate) cache: Arc<CompressedCache>,
+    /// Logits after the prompt, `[vocab]`.
+    pub(crate) first_logits: &'a Tensor,
+    /// When it ends.
+    pub(crate) stop: &'a StopRule,
+    /// Most tokens.
+    pub(crate) max_new_tokens: usize,
+}
+
 /// Continues every cache greedily after the prompt whose last logits are `first_logits`, `[vocab]`.
 /// The first token is checked against the stop rule like every other. Ties go to the lower id.
 ///
@@ -38,7 +51,21 @@ pub fn decode_greedy(
     stop: &StopRule,
     max_new_tokens: usize,
 ) -> Result<Vec<Continuation>, ModelError> {
-    let mut results: Vec<Continuation> = caches
+    let rows = caches.iter().map(|cache| Start {
+        cache: Arc::clone(cache),
+        first_logits,
+        stop,
+        max_new_tokens,
+    });
+    decode_rows(decoder, &rows.collect::<Vec<_>>())
+}
+
+/// [`decode_greedy`] of rows that need not belong to one prompt; what a row gives does not depend on the others.
+pub(crate) fn decode_rows(
+    decoder: &dyn Decoder,
+    rows: &[Start<'_>],
+) -> Result<Vec<Continuation>, ModelError> {
+    let mut results: Vec<Continuation> = rows
         .iter()
         .map(|_| Continuation {
             ids: Vec::new(),
@@ -46,16 +73,16 @@ pub fn decode_greedy(
             decode_ms: 0.0,
         })
         .collect();
-    if max_new_tokens == 0 {
-        return Ok(results);
-    }
-    let first = pick(&first_logits.to_vec1::<f32>()?, stop, 0)?;
     let mut live = Vec::new();
-    for (index, cache) in caches.iter().enumerate() {
-        if take(&mut results[index], first, stop, max_new_tokens) {
+    for (index, row) in rows.iter().enumerate() {
+        if row.max_new_tokens == 0 {
+            continue;
+        }
+        let first = pick(&row.first_logits.to_vec1::<f32>()?, row.stop, 0)?;
+        if take(&mut results[index], first, row) {
             live.push(Live {
                 index,
-                row: DecodeRow::new(Arc::clone(cache)),
+                row: DecodeRow::new(Arc::clone(&row.cache)),
                 next: first,
             });
         }
@@ -63,30 +90,31 @@ pub fn decode_greedy(
     while !live.is_empty() {
         let started = Instant::now();
         let tokens: Vec<u32> = live.iter().map(|entry| entry.next).collect();
-        let mut rows: Vec<&mut DecodeRow> = live.iter_mut().map(|entry| &mut entry.row).collect();
-        let logits = decoder.step(&mut rows, &tokens)?;
+        let mut stepped: Vec<&mut DecodeRow> =
+            live.iter_mut().map(|entry| &mut entry.row).collect();
+        let logits = decoder.step(&mut stepped, &tokens)?;
         for (entry, logits) in live.iter_mut().zip(&logits) {
             let generated = results[entry.index].ids.len();
-            entry.next = pick(&logits.to_vec1::<f32>()?, stop, generated)?;
+            entry.next = pick(&logits.to_vec1::<f32>()?, rows[entry.index].stop, generated)?;
         }
         let share = started.elapsed().as_secs_f64() * 1e3 / live.len() as f64;
         live.retain(|entry| {
             let result = &mut results[entry.index];
             result.decode_ms += share;
-            take(result, entry.next, stop, max_new_tokens)
+            take(result, entry.next, &rows[entry.index])
         });
     }
     Ok(results)
 }
 
 /// Appends a token; false when the row ends with it.
-fn take(result: &mut Continuation, token: u32, stop: &StopRule, max_new_tokens: usize) -> bool {
+fn take(result: &mut Continuation, token: u32, row: &Start<'_>) -> bool {
     result.ids.push(token);
-    if stop.is_end(token) {
+    if row.stop.is_end(token) {
         result.finish = Finish::Stop;
         return false;
     }
-    result.ids.len() < max_new_tokens
+    result.ids.len() < row.max_new_tokens
 }
 
 /// The largest logit, the lower id on ties; end tokens are left out where the rule forbids them.

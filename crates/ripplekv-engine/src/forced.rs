@@ -60,7 +60,7 @@ impl ForcedAnswer<'_> {
         let mut results = Vec::with_capacity(branches.len());
         // some branches at a time: one pass over the head's weights for all of them, and their logits fit into memory
         for (group, forced) in forced.branches.chunks(LOGITS_BESIDE).enumerate() {
-            let states: Vec<&Tensor> = forced.iter().map(|branch| &branch.states).collect();
+            let states: Vec<&[f32]> = forced.iter().map(|branch| &branch.states[..]).collect();
             let rows = LogProbabilities::of_each(decoder, &states)?;
             for (place, (branch, rows)) in forced.iter().zip(rows).enumerate() {
                 if reference.is_none() {
@@ -101,7 +101,7 @@ pub(crate) fn answer_kl(
         let forced = decoder
             .force(&[branch], &answer.fed(), false, &mut |_| ())
             .map_err(prompt_error)?;
-        let states = [&forced.branches[0].states];
+        let states = [forced.branches[0].states.as_slice()];
         let mut rows = LogProbabilities::of_each(decoder, &states)?;
         Ok(rows.swap_remove(0))
     };
@@ -112,20 +112,25 @@ pub(crate) fn answer_kl(
         .collect()
 }
 
-/// Log-probabilities of some positions, one `[vocab]` each.
+/// Log-probabilities of some positions, `[positions, vocab]`.
 #[derive(Clone)]
-pub(crate) struct LogProbabilities(Vec<Vec<f32>>);
+pub(crate) struct LogProbabilities {
+    vocabulary: usize,
+    values: Vec<f32>,
+}
 
 /// The distributions that others are compared with, and their probabilities.
 pub(crate) struct Reference {
     rows: LogProbabilities,
-    probabilities: Vec<Vec<f64>>,
+    /// `[positions, vocab]`.
+    probabilities: Vec<f64>,
 }
 
 impl Reference {
     pub(crate) fn new(rows: LogProbabilities) -> Self {
+        let values = rows.values.par_chunks(rows.vocabulary);
         Self {
-            probabilities: rows.0.par_iter().map(|row| probabilities(row)).collect(),
+            probabilities: values.flat_map_iter(probabilities).collect(),
             rows,
         }
     }
@@ -136,10 +141,13 @@ impl Reference {
         other: &LogProbabilities,
         positions: usize,
     ) -> Result<f64, EngineError> {
-        let pairs = self.probabilities.iter().zip(&self.rows.0).zip(&other.0);
-        let pairs: Vec<_> = pairs.take(positions).collect();
-        let values = pairs
-            .par_iter()
+        let vocabulary = self.rows.vocabulary;
+        let values = self
+            .probabilities
+            .par_chunks(vocabulary)
+            .zip(self.rows.values.par_chunks(vocabulary))
+            .zip(other.values.par_chunks(vocabulary))
+            .take(positions)
             .map(|((p, log_p), log_q)| kl_divergence_from(p, log_p, log_q).map_err(prompt_error))
             .collect::<Result<Vec<f64>, _>>()?;
         Ok(values.iter().sum::<f64>() / values.len() as f64)
@@ -148,31 +156,45 @@ impl Reference {
 
 impl LogProbabilities {
     /// One entry for each of `states`, `[tokens, hidden]`.
-    fn of_each(decoder: &dyn Decoder, states: &[&Tensor]) -> Result<Vec<Self>, EngineError> {
-        let counts = states.iter().map(|states| states.dims()[0]);
-        let together = Tensor::cat(states, 0).map_err(prompt_error)?;
-        let logits = decoder.logits(&together).map_err(prompt_error)?;
-        let rows = logits.to_vec2::<f32>().map_err(prompt_error)?;
-        let mut rows = rows
-            .into_par_iter()
-            .map(|row| log_softmax(&row).map_err(prompt_error))
-            .collect::<Result<Vec<_>, _>>()?
-            .into_iter();
-        Ok(counts
-            .map(|count| Self(rows.by_ref().take(count).collect()))
+    fn of_each(decoder: &dyn Decoder, states: &[&[f32]]) -> Result<Vec<Self>, EngineError> {
+        let vocabulary = decoder.config().vocab_size;
+        let mut logits = decoder.logits(&states.concat());
+        logits
+            .par_chunks_mut(vocabulary)
+            .try_for_each(|row| log_softmax(row).map_err(prompt_error))?;
+        let mut rest = logits.as_slice();
+        Ok(states
+            .iter()
+            .map(|states| {
+                let tokens = states.len() / decoder.config().hidden_size;
+                let (values, behind) = rest.split_at(tokens * vocabulary);
+                rest = behind;
+                Self {
+                    vocabulary,
+                    values: values.to_vec(),
+                }
+            })
             .collect())
     }
 
     /// From logits `[vocab]` of one position.
     pub(crate) fn of_logits(logits: &Tensor) -> Result<Self, EngineError> {
-        let row = logits.to_vec1::<f32>().map_err(prompt_error)?;
-        Ok(Self(vec![log_softmax(&row).map_err(prompt_error)?]))
+        let mut values = logits.to_vec1::<f32>().map_err(prompt_error)?;
+        log_softmax(&mut values).map_err(prompt_error)?;
+        Ok(Self {
+            vocabulary: values.len(),
+            values,
+        })
+    }
+
+    /// `[vocab]` of each position.
+    fn rows(&self) -> impl Iterator<Item = &[f32]> {
+        self.values.chunks_exact(self.vocabulary)
     }
 
     /// Sum of the negative log-probabilities of `targets`, one a position.
     pub(crate) fn negative_log_likelihood(&self, targets: &[u32]) -> f64 {
-        self.0
-            .iter()
+        self.rows()
             .zip(targets)
             .map(|(row, &target)| -f64::from(row[target as usize]))
             .sum()
@@ -180,7 +202,7 @@ impl LogProbabilities {
 
     /// Whether the most likely token of every position is the target; ties go to the lower id, as in decoding.
     pub(crate) fn agrees_with(&self, targets: &[u32]) -> bool {
-        self.0.iter().zip(targets).all(|(row, &target)| {
+        self.rows().zip(targets).all(|(row, &target)| {
             let mut best = 0;
             for (id, value) in row.iter().enumerate() {
                 if *value > row[best] {

@@ -1,6 +1,7 @@
 //! One prompt for many cells: prefill once, compress per cell, decode cells with equal kept sets once.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use ripplekv_cache::{CompressedCache, CompressedLayer, KeptLayer, LayerState, Me
 use ripplekv_model::{Decoder, PrefillOptions};
 use ripplekv_runner::engine::{
     CellRequest, CellResult, DamageOutput, DamageRequest, Engine, EngineError, ModelIdentity,
-    PrefillMode, PromptOutput, PromptRequest, SensitivityOutput, SensitivityRequest,
+    PrefillMode, PromptOutput, PromptRequest, SensitivityNews, SensitivityRequest,
 };
 use ripplekv_tasks::Tokenise;
 
@@ -330,10 +331,10 @@ impl Engine for ModelEngine {
 
     fn sensitivity(
         &mut self,
-        request: &SensitivityRequest<'_>,
-        on_layer: &mut dyn FnMut(usize),
-    ) -> Result<SensitivityOutput, EngineError> {
-        sensitivity(self.decoder.as_ref(), request, on_layer)
+        requests: &[SensitivityRequest<'_>],
+        tell: &mut dyn FnMut(usize, SensitivityNews) -> ControlFlow<()>,
+    ) {
+        sensitivity(self.decoder.as_ref(), requests, tell);
     }
 
     fn damage(

@@ -1,6 +1,7 @@
 //! RippleKV's sensitivity of one prompt: noise on the values of one layer at a time, and how far the final distribution
 //! of the full model's own answer moves (design.md 5; arXiv 2608.08684).
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use candle_core::Tensor;
@@ -11,10 +12,10 @@ use ripplekv_cache::{
 use ripplekv_model::{Branch, Decoder, Prefill, PrefillOptions};
 use ripplekv_runner::engine as contract;
 use ripplekv_runner::engine::{
-    EngineError, FirstToken, Injection, SensitivityOutput, SensitivityRequest,
+    EngineError, FirstToken, Injection, SensitivityNews, SensitivityOutput, SensitivityRequest,
 };
 
-use crate::decode::decode_greedy;
+use crate::decode::{Start, decode_rows};
 use crate::forced::{
     ForcedAnswer, LEAST_POSITIONS, LogProbabilities, Reference, prompt_error, with_layer,
 };
@@ -25,11 +26,49 @@ const ENTROPY_WINDOW: usize = 64;
 /// Signs of the two draws of an antithetic pair.
 const SIGNS: [f64; 2] = [1.0, -1.0];
 
+/// One request after its prefill.
+struct Begun<'a> {
+    request: &'a SensitivityRequest<'a>,
+    prefill: Prefill,
+    full: Arc<CompressedCache>,
+}
+
+/// See [`contract::Engine::sensitivity`].
 pub(crate) fn sensitivity(
     decoder: &dyn Decoder,
-    request: &SensitivityRequest<'_>,
-    on_layer: &mut dyn FnMut(usize),
-) -> Result<SensitivityOutput, EngineError> {
+    requests: &[SensitivityRequest<'_>],
+    tell: &mut dyn FnMut(usize, SensitivityNews) -> ControlFlow<()>,
+) {
+    let mut begun = Vec::new();
+    for (place, request) in requests.iter().enumerate() {
+        match begin(decoder, request) {
+            Ok(request) => begun.push((place, request)),
+            Err(error) => {
+                if tell(place, SensitivityNews::Done(Err(error))).is_break() {
+                    return;
+                }
+            }
+        }
+    }
+    let answers = answers(decoder, begun.iter().map(|(_, begun)| begun));
+    for ((place, begun), answer) in begun.into_iter().zip(answers) {
+        let mut on_layer = |layers| {
+            // a request is stopped between requests
+            let _ = tell(place, SensitivityNews::Layers(layers));
+        };
+        let result = answer.and_then(|answer| perturb(decoder, &begun, &answer, &mut on_layer));
+        // its caches make room before anything else happens
+        drop(begun);
+        if tell(place, SensitivityNews::Done(result)).is_break() {
+            return;
+        }
+    }
+}
+
+fn begin<'a>(
+    decoder: &dyn Decoder,
+    request: &'a SensitivityRequest<'a>,
+) -> Result<Begun<'a>, EngineError> {
     check(request)?;
     let options = PrefillOptions {
         needs: Needs {
@@ -42,24 +81,58 @@ pub(crate) fn sensitivity(
         .prefill_with(request.ids, options, &mut |_, _| ())
         .map_err(prompt_error)?;
     let full = Arc::new(CompressedCache::full(&prefill.snapshot));
-    let answer_ids = decode_greedy(
-        decoder,
-        &[Arc::clone(&full)],
-        &prefill.logits,
-        request.stop,
-        request.answer_tokens,
-    )
-    .map_err(prompt_error)?
-    .remove(0)
-    .ids;
+    Ok(Begun {
+        request,
+        prefill,
+        full,
+    })
+}
+
+/// The full model's answers, decoded together: a step for one row waits for the weights to be read, several rows wait
+/// once. Each by itself where that fails, so that every failure stays with its request.
+fn answers<'a>(
+    decoder: &dyn Decoder,
+    begun: impl Iterator<Item = &'a Begun<'a>>,
+) -> Vec<Result<Vec<u32>, EngineError>> {
+    let starts: Vec<Start<'_>> = begun
+        .map(|begun| Start {
+            cache: Arc::clone(&begun.full),
+            first_logits: &begun.prefill.logits,
+            stop: begun.request.stop,
+            max_new_tokens: begun.request.answer_tokens,
+        })
+        .collect();
+    if let Ok(answers) = decode_rows(decoder, &starts) {
+        return answers.into_iter().map(|answer| Ok(answer.ids)).collect();
+    }
+    starts
+        .chunks(1)
+        .map(|start| {
+            let mut answers = decode_rows(decoder, start).map_err(prompt_error)?;
+            Ok(answers.remove(0).ids)
+        })
+        .collect()
+}
+
+fn perturb(
+    decoder: &dyn Decoder,
+    begun: &Begun<'_>,
+    answer_ids: &[u32],
+    on_layer: &mut dyn FnMut(usize),
+) -> Result<SensitivityOutput, EngineError> {
+    let Begun {
+        request,
+        prefill,
+        full,
+    } = begun;
     let probe = Probe {
         decoder,
         request,
-        prefill: &prefill,
-        full,
+        prefill,
+        full: Arc::clone(full),
         answer: ForcedAnswer {
             last_prompt_token: request.ids.last().copied().unwrap_or_default(),
-            answer: &answer_ids,
+            answer: answer_ids,
             first_token: request.first_token,
         },
     };
@@ -75,7 +148,7 @@ pub(crate) fn sensitivity(
         all_layers_kl: Vec::new(),
         window_entropy: Vec::new(),
         hidden_change: prefill.hidden_change.clone(),
-        answer_ids: answer_ids.clone(),
+        answer_ids: answer_ids.to_vec(),
     };
     if positions < LEAST_POSITIONS {
         output.hidden_change.clear();

@@ -54,7 +54,7 @@ pub struct Forced {
 #[derive(Debug, Clone)]
 pub struct ForcedBranch {
     /// Hidden states after the last layer, `[tokens, hidden]`; [`Decoder::logits`] turns them into logits.
-    pub states: Tensor,
+    pub states: Vec<f32>,
     /// Relative error (Frobenius) of the attention output in the branch's first differing layer against the reference;
     /// `None` for the reference.
     pub local_error: Option<f64>,
@@ -185,11 +185,8 @@ pub trait Decoder: Send + Sync {
         on_layer: &mut dyn FnMut(usize),
     ) -> Result<Forced, ModelError>;
 
-    /// Logits of hidden states, `[tokens, hidden]` to `[tokens, vocab]` in f32; products of many rows.
-    ///
-    /// # Errors
-    /// A failing tensor operation.
-    fn logits(&self, states: &Tensor) -> Result<Tensor, ModelError>;
+    /// Logits of hidden states, `[tokens, hidden]` to `[tokens, vocab]`; a row does not depend on the rows beside it.
+    fn logits(&self, states: &[f32]) -> Vec<f32>;
 
     /// Feeds one token to every row and returns the logits after it, one `[vocab]` f32 tensor a row.
     /// A row's result does not depend on its company.

@@ -25,4 +25,5 @@ pub use decoder::{
 };
 pub use device::open_device;
 pub use error::ModelError;
+pub use kernels::{AttentionShape, causal_attention};
 pub use weights::{FolderWeights, GgufWeights, Weights, open_weights, read_gguf};

@@ -2,6 +2,7 @@
 //! The runner knows no tensors; the real implementation lives in `ripplekv-engine`, a fake one in [`crate::fake`].
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use ripplekv_tasks::{StopRule, Tokenise};
@@ -262,6 +263,16 @@ pub struct SensitivityOutput {
     pub hidden_change: Vec<f64>,
 }
 
+/// What is heard of one request while its layers are perturbed.
+#[derive(Debug)]
+pub enum SensitivityNews {
+    /// So many layers are done.
+    Layers(usize),
+    /// The request is done: [`EngineError::Spec`] for a setting that cannot be used, [`EngineError::Prompt`] for this
+    /// prompt alone.
+    Done(Result<SensitivityOutput, EngineError>),
+}
+
 /// Layer weights to compress all layers with at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Allocation<'a> {
@@ -365,21 +376,20 @@ pub trait Engine {
     /// [`PromptOutput::cells`].
     fn evaluate(&mut self, request: &PromptRequest<'_>) -> Result<PromptOutput, EngineError>;
 
-    /// Perturbs the values of one layer at a time and measures the final output distribution.
-    /// `on_layer` hears how many layers are done.
-    ///
-    /// # Errors
-    /// [`EngineError::Spec`] for a setting that cannot be used, [`EngineError::Prompt`] for this prompt alone.
+    /// Perturbs the values of one layer at a time and measures the final output distribution. The caches of all
+    /// `requests` are held until each is done, so that their answers are decoded together; no result depends on the
+    /// company. `tell` gets news with the place of the request, ends with [`SensitivityNews::Done`] for each, and stops
+    /// the work by [`ControlFlow::Break`].
     fn sensitivity(
         &mut self,
-        request: &SensitivityRequest<'_>,
-        on_layer: &mut dyn FnMut(usize),
-    ) -> Result<SensitivityOutput, EngineError>;
+        requests: &[SensitivityRequest<'_>],
+        tell: &mut dyn FnMut(usize, SensitivityNews) -> ControlFlow<()>,
+    );
 
     /// Compresses layers for real and measures what it did. `on_layer` hears how many layers are done.
     ///
     /// # Errors
-    /// As [`Engine::sensitivity`].
+    /// [`EngineError::Spec`] for a setting that cannot be used, [`EngineError::Prompt`] for this prompt alone.
     fn damage(
         &mut self,
         request: &DamageRequest<'_>,

@@ -3,6 +3,7 @@
 
 mod damage;
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::cell::{ModelSource, ResolvedModel};
 use crate::engine::{
     Availability, CellRequest, CellResult, DamageOutput, DamageRequest, Engine, EngineError,
     Finish, KeptSets, Loader, ModelIdentity, ModelShape, PromptOutput, PromptRequest,
-    SensitivityOutput, SensitivityRequest, ShortPrompts,
+    SensitivityNews, SensitivityOutput, SensitivityRequest, ShortPrompts,
 };
 use crate::kept::kept_hash;
 
@@ -364,20 +365,29 @@ impl Engine for FakeEngine {
 
     fn sensitivity(
         &mut self,
-        request: &SensitivityRequest<'_>,
-        on_layer: &mut dyn FnMut(usize),
-    ) -> Result<SensitivityOutput, EngineError> {
-        std::thread::sleep(self.loader.delay);
-        self.loader
-            .measured
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push((request.sample.to_owned(), request.sigmas.len()));
-        if self.failing_id.is_some_and(|id| request.ids.contains(&id)) {
-            return Err(EngineError::Prompt("the failing word is in it".to_owned()));
+        requests: &[SensitivityRequest<'_>],
+        tell: &mut dyn FnMut(usize, SensitivityNews) -> ControlFlow<()>,
+    ) {
+        for (place, request) in requests.iter().enumerate() {
+            std::thread::sleep(self.loader.delay);
+            self.loader
+                .measured
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push((request.sample.to_owned(), request.sigmas.len()));
+            let fails = self.failing_id.is_some_and(|id| request.ids.contains(&id));
+            let result = if fails {
+                Err(EngineError::Prompt("the failing word is in it".to_owned()))
+            } else {
+                for layer in 1..=LAYERS {
+                    let _ = tell(place, SensitivityNews::Layers(layer));
+                }
+                Ok(made_up_sensitivity(request))
+            };
+            if tell(place, SensitivityNews::Done(result)).is_break() {
+                return;
+            }
         }
-        (1..=LAYERS).for_each(on_layer);
-        Ok(made_up_sensitivity(request))
     }
 
     fn damage(

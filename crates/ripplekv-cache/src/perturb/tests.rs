@@ -28,11 +28,9 @@ fn bits(tensor: &Tensor) -> Vec<u32> {
 }
 
 fn unit(key: &NoiseKey<'_>, values: &Tensor, norm: NoiseNorm) -> Vec<f32> {
-    flat(
-        &Noise::draw(key, values, norm, NoisePositions::All)
-            .unwrap()
-            .unit,
-    )
+    Noise::draw(key, values, norm, NoisePositions::All)
+        .unwrap()
+        .unit
 }
 
 /// Standard normal numbers: values of norm sqrt(d).
@@ -190,7 +188,7 @@ fn sigma_signs_and_masked_positions() {
         .iter()
         .zip(flat(&plus))
         .zip(flat(&minus))
-        .zip(flat(&all.unit))
+        .zip(&all.unit)
     {
         assert_eq!((plus, minus), (value + 0.25 * noise, value - 0.25 * noise));
         assert!(*value == 0.0 || plus != minus);

@@ -1,9 +1,11 @@
 //! The controls of design.md 5 for sensitivity and damage, on the tiny model and on SmolLM2-135M.
 
+use std::ops::ControlFlow;
+
 use ripplekv_runner::cell::ResolvedMethod;
 use ripplekv_runner::engine::{
     Allocation, DamageOutput, DamageRequest, Engine, EngineError, FirstToken, Injection, NoiseNorm,
-    NoisePositions, SensitivityOutput, SensitivityRequest, ShortPrompts,
+    NoisePositions, SensitivityNews, SensitivityOutput, SensitivityRequest, ShortPrompts,
 };
 use ripplekv_tasks::StopRule;
 use serde_json::json;
@@ -70,13 +72,34 @@ fn damage<'a>(
     }
 }
 
-fn measured(engine: &mut dyn Engine, request: &SensitivityRequest<'_>) -> SensitivityOutput {
-    let mut layers = Vec::new();
-    let output = engine
-        .sensitivity(request, &mut |layer| layers.push(layer))
-        .unwrap();
-    assert_eq!(layers.last(), Some(&engine.identity().shape.layers));
-    output
+type Measured = Result<SensitivityOutput, EngineError>;
+
+/// What each request gave, in order.
+fn measured_together(
+    engine: &mut dyn Engine,
+    requests: &[SensitivityRequest<'_>],
+) -> Vec<Measured> {
+    let mut results: Vec<Option<Measured>> = requests.iter().map(|_| None).collect();
+    let mut layers = vec![0; requests.len()];
+    engine.sensitivity(requests, &mut |place, news| {
+        match news {
+            SensitivityNews::Layers(done) => layers[place] = done,
+            SensitivityNews::Done(result) => results[place] = Some(result),
+        }
+        ControlFlow::Continue(())
+    });
+    let all = engine.identity().shape.layers;
+    let results = results.into_iter().zip(layers).map(|(result, layers)| {
+        let result = result.unwrap();
+        let whole = result.as_ref().is_ok_and(|output| !output.kl.is_empty());
+        assert_eq!(layers, if whole { all } else { 0 });
+        result
+    });
+    results.collect()
+}
+
+fn measured(engine: &mut dyn Engine, request: &SensitivityRequest<'_>) -> Measured {
+    measured_together(engine, &[*request]).remove(0)
 }
 
 fn damaged(engine: &mut dyn Engine, request: &DamageRequest<'_>) -> DamageOutput {
@@ -100,7 +123,7 @@ fn controls_of_sensitivity(engine: &mut dyn Engine, ids: &[u32], variants: &[Var
             first_token,
             ..sensitivity(ids, &stop, &[0.0, 0.1])
         };
-        let output = measured(engine, &request);
+        let output = measured(engine, &request).unwrap();
         assert_eq!(output.positions, positions);
         // zero noise is no noise
         assert_eq!(output.kl[0], vec![0.0; layers]);
@@ -117,7 +140,7 @@ fn controls_of_sensitivity(engine: &mut dyn Engine, ids: &[u32], variants: &[Var
         assert_eq!(output.window_entropy.len(), layers);
         assert_eq!(output.hidden_change.len(), layers);
         // the same again, to the bit
-        assert_eq!(measured(engine, &request), output);
+        assert_eq!(measured(engine, &request).unwrap(), output);
     }
 }
 
@@ -200,6 +223,7 @@ fn controls_hold_on_smollm2() {
         &sensitivity(&ids[..150], &stop, &[0.01, 0.03, 3.0]),
     );
     // noise larger than the values everywhere wrecks the answer
+    let output = output.unwrap();
     assert!(output.all_layers_kl[2] > 1.0, "{}", output.all_layers_kl[2]);
     // small noise is felt about quadratically
     let mut slopes: Vec<f64> = output.kl[0]
@@ -210,6 +234,45 @@ fn controls_hold_on_smollm2() {
     slopes.sort_by(f64::total_cmp);
     let median = slopes[slopes.len() / 2];
     assert!((1.7..2.3).contains(&median), "{median}");
+}
+
+#[test]
+fn samples_measured_together_give_what_each_gives_alone() {
+    let mut engine = controls::engine();
+    let vocabulary = engine.identity().shape.vocab_size;
+    let ids = [60, 90, 41].map(|length| tiny::ids(length as u64, length, vocabulary));
+    let stop = never();
+    let mut requests: Vec<SensitivityRequest<'_>> = ids
+        .iter()
+        .map(|ids| sensitivity(ids, &stop, &[0.1]))
+        .collect();
+    // one that ends early, one with a name and noise of its own, and one that cannot be measured
+    requests[0].answer_tokens = 3;
+    requests[1].sample = "another";
+    requests.insert(
+        1,
+        SensitivityRequest {
+            draws: 3,
+            ..requests[2]
+        },
+    );
+    let together = measured_together(&mut engine, &requests);
+    for (request, together) in requests.iter().zip(together) {
+        match measured(&mut engine, request) {
+            Ok(alone) => assert_eq!(together.unwrap(), alone),
+            Err(alone) => assert_eq!(together.unwrap_err().to_string(), alone.to_string()),
+        }
+    }
+    // a listener that has enough is not told more
+    let mut heard = 0;
+    engine.sensitivity(&requests[2..], &mut |_, news| {
+        if matches!(news, SensitivityNews::Done(_)) {
+            heard += 1;
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!(heard, 1);
 }
 
 #[test]
@@ -228,7 +291,7 @@ fn what_cannot_be_measured_is_said() {
         (sensitivity(&ids, &stop, &[-0.1]), "profile.sigma"),
         (sensitivity(&ids, &stop, &[f64::NAN]), "profile.sigma"),
     ] {
-        let error = engine.sensitivity(&request, &mut |_| ()).unwrap_err();
+        let error = measured(&mut engine, &request).unwrap_err();
         assert!(matches!(error, EngineError::Spec(_)));
         assert!(error.to_string().contains(field), "{error}");
     }
@@ -237,6 +300,6 @@ fn what_cannot_be_measured_is_said() {
         answer_tokens: 1,
         ..sensitivity(&ids, &stop, &[0.1])
     };
-    let output = engine.sensitivity(&request, &mut |_| ()).unwrap();
+    let output = measured(&mut engine, &request).unwrap();
     assert!(output.positions < 2 && output.kl.is_empty());
 }

@@ -1,7 +1,12 @@
 //! How far two next-token distributions are apart, in nats.
-//! Log-softmax over the whole vocabulary in f32, sums in f64 in index order (design of RippleKV).
+//! Log-softmax over the whole vocabulary in f32, sums in f64 in one fixed order (design of RippleKV).
 
 use thiserror::Error;
+
+use super::exponential;
+
+/// Partial sums of a divergence.
+const LANES: usize = 8;
 
 /// Why two distributions could not be compared.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -28,25 +33,24 @@ pub enum DistributionError {
     NoMass,
 }
 
-/// Log-probabilities `[vocabulary]` of logits `[vocabulary]`.
+/// Turns logits `[vocabulary]` into log-probabilities.
 ///
 /// # Errors
 /// On an empty slice, NaN, plus infinity, or nothing but minus infinity.
-pub fn log_softmax(logits: &[f32]) -> Result<Vec<f32>, DistributionError> {
+pub fn log_softmax(logits: &mut [f32]) -> Result<(), DistributionError> {
     check(logits)?;
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     if largest == f32::NEG_INFINITY {
         return Err(DistributionError::NoMass);
     }
-    let sum: f64 = logits
-        .iter()
-        .map(|logit| f64::from(libm::expf(logit - largest)))
-        .sum();
-    let log_sum = libm::log(sum) as f32;
-    Ok(logits
-        .iter()
-        .map(|logit| (logit - largest) - log_sum)
-        .collect())
+    for logit in &mut *logits {
+        *logit -= largest;
+    }
+    let log_sum = libm::log(exponential::sum(logits)) as f32;
+    for logit in logits {
+        *logit -= log_sum;
+    }
+    Ok(())
 }
 
 /// KL(p || q) of two log-probability vectors `[vocabulary]`, at least 0.
@@ -76,12 +80,16 @@ pub fn kl_divergence_from(
     log_q: &[f32],
 ) -> Result<f64, DistributionError> {
     check_pair(log_p, log_q)?;
-    let sum: f64 = p
-        .iter()
-        .zip(log_p.iter().zip(log_q))
-        .map(|(p, (log_p, log_q))| weighted(*p, f64::from(*log_p), f64::from(*log_q)))
-        .sum();
-    Ok(sum.max(0.0))
+    // sums beside each other, as vectors of the processor hold them
+    let mut sums = [0.0; LANES];
+    let parts = p.chunks(LANES).zip(log_p.chunks(LANES));
+    for ((p, log_p), log_q) in parts.zip(log_q.chunks(LANES)) {
+        let terms = p.iter().zip(log_p.iter().zip(log_q));
+        for (sum, (p, (log_p, log_q))) in sums.iter_mut().zip(terms) {
+            *sum += weighted(*p, f64::from(*log_p), f64::from(*log_q));
+        }
+    }
+    Ok(sums.iter().sum::<f64>().max(0.0))
 }
 
 /// Jensen-Shannon divergence of two log-probability vectors `[vocabulary]`, in [0, ln 2].
@@ -105,23 +113,28 @@ pub fn jensen_shannon_divergence(log_p: &[f32], log_q: &[f32]) -> Result<f64, Di
 
 /// p (log p - log q), 0 where p is 0 or both are equal.
 fn weighted(p: f64, log_p: f64, log_q: f64) -> f64 {
-    if log_p == f64::NEG_INFINITY || log_p == log_q {
-        return 0.0;
-    }
-    p * (log_p - log_q)
+    // both are worked out, without a branch
+    let nothing = (log_p == f64::NEG_INFINITY) | (log_p == log_q);
+    let term = p * (log_p - log_q);
+    if nothing { 0.0 } else { term }
 }
 
 fn check(values: &[f32]) -> Result<(), DistributionError> {
     if values.is_empty() {
         return Err(DistributionError::Empty);
     }
-    match values
+    let is_number = |value: &f32| *value < f32::INFINITY;
+    // all of them at once; only a wrong one is looked for
+    if values
         .iter()
-        .position(|value| value.is_nan() || *value == f32::INFINITY)
+        .fold(true, |all, value| all & is_number(value))
     {
-        Some(index) => Err(DistributionError::NotANumber { index }),
-        None => Ok(()),
+        return Ok(());
     }
+    let index = values.iter().position(|value| !is_number(value));
+    Err(DistributionError::NotANumber {
+        index: index.unwrap_or_default(),
+    })
 }
 
 fn check_pair(left: &[f32], right: &[f32]) -> Result<(), DistributionError> {
@@ -139,6 +152,11 @@ fn check_pair(left: &[f32], right: &[f32]) -> Result<(), DistributionError> {
 mod tests {
     use super::*;
 
+    fn log_probabilities(logits: &[f32]) -> Result<Vec<f32>, DistributionError> {
+        let mut values = logits.to_vec();
+        log_softmax(&mut values).map(|()| values)
+    }
+
     fn logs(probabilities: &[f64]) -> Vec<f32> {
         probabilities.iter().map(|p| p.ln() as f32).collect()
     }
@@ -152,7 +170,7 @@ mod tests {
 
     #[test]
     fn equal_distributions_are_exactly_zero_apart() {
-        let p = log_softmax(&[0.3, -7.0, 2.5, f32::NEG_INFINITY]).unwrap();
+        let p = log_probabilities(&[0.3, -7.0, 2.5, f32::NEG_INFINITY]).unwrap();
         assert_eq!(kl_divergence(&p, &p), Ok(0.0));
         assert_eq!(jensen_shannon_divergence(&p, &p), Ok(0.0));
     }
@@ -169,21 +187,21 @@ mod tests {
 
     #[test]
     fn log_softmax_is_shift_invariant_and_sums_to_one() {
-        let p = log_softmax(&[1000.0, 1001.0, 999.0]).unwrap();
+        let p = log_probabilities(&[1000.0, 1001.0, 999.0]).unwrap();
         let total: f64 = p.iter().map(|p| f64::from(*p).exp()).sum();
         assert!((total - 1.0).abs() < 1e-6);
-        assert_eq!(p, log_softmax(&[0.0, 1.0, -1.0]).unwrap());
+        assert_eq!(p, log_probabilities(&[0.0, 1.0, -1.0]).unwrap());
     }
 
     #[test]
     fn bad_inputs_are_named() {
-        assert_eq!(log_softmax(&[]), Err(DistributionError::Empty));
+        assert_eq!(log_probabilities(&[]), Err(DistributionError::Empty));
         assert_eq!(
-            log_softmax(&[0.0, f32::NAN]),
+            log_probabilities(&[0.0, f32::NAN]),
             Err(DistributionError::NotANumber { index: 1 })
         );
         assert_eq!(
-            log_softmax(&[f32::NEG_INFINITY]),
+            log_probabilities(&[f32::NEG_INFINITY]),
             Err(DistributionError::NoMass)
         );
         assert!(kl_divergence(&[0.0], &[0.0, 0.0]).is_err());

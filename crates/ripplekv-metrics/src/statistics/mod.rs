@@ -4,6 +4,7 @@
 mod allocation;
 mod bootstrap;
 mod distribution;
+mod exponential;
 mod p_values;
 mod paired;
 mod rank;

@@ -4,6 +4,7 @@
 //! values ([`attention`]); [`single`] is attention of one position, which memory bounds.
 
 mod attention;
+mod causal;
 mod micro;
 mod norm;
 mod panels;
@@ -12,7 +13,8 @@ mod single;
 mod swiglu;
 
 pub(crate) use attention::{Attention, KeyPanels, Seen, ValuePanels};
-pub(crate) use micro::Chunk;
+pub use causal::{AttentionShape, causal_attention};
+pub(crate) use micro::{Chunk, ROWS};
 pub(crate) use norm::rms_norm;
 pub(crate) use panels::Panels;
 pub(crate) use rows::Rows;

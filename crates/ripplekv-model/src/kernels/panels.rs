@@ -103,11 +103,13 @@ impl Panels {
             });
         out.clear();
         out.resize(count * self.outputs, 0.0);
-        for (row, out) in out.chunks_exact_mut(self.outputs).enumerate() {
-            for (panel, out) in out.chunks_mut(LANES).enumerate() {
-                out.copy_from_slice(&blocks[panel * count + row][..out.len()]);
-            }
-        }
+        out.par_chunks_mut(self.outputs)
+            .enumerate()
+            .for_each(|(row, out)| {
+                for (panel, out) in out.chunks_mut(LANES).enumerate() {
+                    out.copy_from_slice(&blocks[panel * count + row][..out.len()]);
+                }
+            });
     }
 
     /// Weights of a panel's inputs `first..first + INPUT_BLOCK` in f32.

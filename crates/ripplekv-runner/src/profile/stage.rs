@@ -2,10 +2,11 @@
 //! A measurement is appended line by line, so that a killed one goes on where it was; what it ends in depends on
 //! model and recipe alone, never on how often it was interrupted.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::engine::{Engine, EngineError, SensitivityOutput, SensitivityRequest};
+use crate::engine::{Engine, EngineError, SensitivityNews, SensitivityOutput, SensitivityRequest};
 use crate::error::RunnerError;
 use crate::plan::PlannedProfile;
 use crate::profile::prompts::{CalibrationPrompt, prompts};
@@ -18,6 +19,13 @@ use crate::store::locks::{Claim, try_claim};
 
 /// Answer positions without which a sample says nothing.
 pub(crate) const LEAST_POSITIONS: usize = 2;
+
+/// Most prompt tokens of the samples that are measured together: their caches are held beside each other, so what they
+/// take is bounded by that of one long prompt.
+const TOGETHER_TOKENS: usize = 8192;
+
+/// Most samples that are measured together: more rows hardly make the decoding of each cheaper.
+const TOGETHER_SAMPLES: usize = 8;
 
 /// Samples without which there is no profile.
 const LEAST_SAMPLES: usize = 2;
@@ -167,19 +175,26 @@ impl Measurement<'_, '_> {
         let mut samples: Vec<ProfileSample> = Vec::new();
         let mut dropped = Vec::new();
         let mut stopped_early = false;
-        for (place, prompt) in prompts.iter().enumerate() {
-            match self.sample(prompt, sigma.chosen, place, prompts.len())? {
-                Some(Ok(sample)) => samples.push(sample),
-                Some(Err(drop)) => dropped.push(drop),
-                None => return Ok(None),
+        let mut rest = prompts.as_slice();
+        while !rest.is_empty() {
+            let (group, behind) = rest.split_at(self.group_size(rest));
+            let done = prompts.len() - rest.len();
+            self.ask(Pass::At(sigma.chosen), group, done, prompts.len())?;
+            for prompt in group {
+                match self.stored_sample(prompt) {
+                    Some(Ok(sample)) => samples.push(sample),
+                    Some(Err(drop)) => dropped.push(drop),
+                    None => return Ok(None),
+                }
             }
-            let ends_round = prompts
-                .get(place + 1)
-                .is_some_and(|next| next.round > prompt.round);
+            let ends_round = behind
+                .first()
+                .is_some_and(|next| group.iter().all(|prompt| prompt.round < next.round));
             if ends_round && self.is_reliable(&samples) {
                 stopped_early = true;
                 break;
             }
+            rest = behind;
         }
         if samples.len() < LEAST_SAMPLES {
             return Err(too_few(&identity.name, samples.len(), &dropped));
@@ -228,19 +243,13 @@ impl Measurement<'_, '_> {
             if prompt.unfit.is_some() {
                 continue;
             }
-            let kl = match self.stored_ladder(prompt) {
-                Some(kl) => kl,
-                None if self.stage.stop.is_set() => return Ok(None),
-                None => {
-                    let output = self.ask(prompt, &SIGMA_LADDER, place, prompts.len())?;
-                    let kl = output.map_or_else(|_| Vec::new(), |output| output.kl);
-                    self.partial.push(PartialLine::Ladder {
-                        task: prompt.task.to_owned(),
-                        sample: prompt.sample.clone(),
-                        kl: kl.clone(),
-                    })?;
-                    kl
-                }
+            if self.stored_ladder(prompt).is_none() {
+                // one at a time: how many are needed shows only on the way
+                let group = std::slice::from_ref(prompt);
+                self.ask(Pass::Ladder, group, place, prompts.len())?;
+            }
+            let Some(kl) = self.stored_ladder(prompt) else {
+                return Ok(None);
             };
             if !kl.is_empty() {
                 samples.push(kl);
@@ -254,59 +263,6 @@ impl Measurement<'_, '_> {
             self.teller.warn(text)?;
         }
         Ok(Some(choice))
-    }
-
-    /// One sample at the chosen scale, or why it is left out; `None` where the run was asked to stop.
-    fn sample(
-        &mut self,
-        prompt: &CalibrationPrompt,
-        sigma: f64,
-        place: usize,
-        total: usize,
-    ) -> Result<Option<Result<ProfileSample, DroppedSample>>, RunnerError> {
-        if let Some(stored) = self.stored_sample(prompt) {
-            return Ok(Some(stored));
-        }
-        if self.stage.stop.is_set() {
-            return Ok(None);
-        }
-        let started = Instant::now();
-        let answer = match &prompt.unfit {
-            Some(reason) => Err(reason.clone()),
-            None => self.ask(prompt, &[sigma], place, total)?,
-        };
-        let found = answer
-            .map(|output| ProfileSample {
-                task: prompt.task.to_owned(),
-                sample: prompt.sample.clone(),
-                prompt_tokens: prompt.ids.len() as u64,
-                answer_tokens: output.answer_ids.len() as u64,
-                positions: output.positions as u64,
-                kl: output.kl.into_iter().next().unwrap_or_default(),
-                local_response: output.local_response.into_iter().next().unwrap_or_default(),
-                window_entropy: output.window_entropy,
-                hidden_change: output.hidden_change,
-                all_layers_kl: output.all_layers_kl.first().copied().unwrap_or_default(),
-            })
-            .map_err(|reason| DroppedSample {
-                task: prompt.task.to_owned(),
-                sample: prompt.sample.clone(),
-                reason,
-            });
-        self.partial.push(match &found {
-            Ok(sample) => PartialLine::Sample(sample.clone()),
-            Err(dropped) => PartialLine::Dropped(dropped.clone()),
-        })?;
-        self.teller.tell(Event::ProfileSampleDone {
-            model: self.engine.identity().name.clone(),
-            task: prompt.task.to_owned(),
-            sample: prompt.sample.clone(),
-            done: place + 1,
-            samples: total,
-            dropped: found.as_ref().err().map(|dropped| dropped.reason.clone()),
-            milliseconds: milliseconds(started),
-        })?;
-        Ok(Some(found))
     }
 
     fn stored_sample(
@@ -339,63 +295,199 @@ impl Measurement<'_, '_> {
         })
     }
 
-    /// Asks the engine. The inner error says why this sample cannot be used; the outer one stops the stage.
+    /// How many of the next prompts are measured together: their caches are all held, and after a round the
+    /// measurement may be over.
+    fn group_size(&self, prompts: &[CalibrationPrompt]) -> usize {
+        let may_end = self.stage.profile.recipe.stop_at_reliability.is_some();
+        let mut tokens = 0;
+        let fits = prompts.iter().take_while(|prompt| {
+            tokens += prompt.ids.len();
+            tokens <= TOGETHER_TOKENS && !(may_end && prompt.round > prompts[0].round)
+        });
+        fits.take(TOGETHER_SAMPLES).count().max(1)
+    }
+
+    /// Measures those of `group` that are not stored yet, and stores each as it is done. Some stay unmeasured where the
+    /// run was asked to stop. `before` prompts come before the group.
     fn ask(
         &mut self,
-        prompt: &CalibrationPrompt,
-        sigmas: &[f64],
-        place: usize,
+        pass: Pass,
+        group: &[CalibrationPrompt],
+        before: usize,
         total: usize,
-    ) -> Result<Result<SensitivityOutput, String>, RunnerError> {
-        let recipe = &self.stage.profile.recipe;
-        let name = format!("{}/{}", prompt.task, prompt.sample);
-        let request = SensitivityRequest {
-            ids: &prompt.ids,
-            sample: &name,
-            seed: recipe.seed,
-            answer_tokens: recipe.answer_tokens,
-            stop: &prompt.stop,
-            sigmas,
-            draws: recipe.draws,
-            norm: recipe.norm,
-            positions: recipe.positions,
-            inject: recipe.inject,
-            first_token: recipe.first_token,
+    ) -> Result<(), RunnerError> {
+        let is_stored = |prompt: &CalibrationPrompt| match pass {
+            Pass::Ladder => self.stored_ladder(prompt).is_some(),
+            Pass::At(_) => self.stored_sample(prompt).is_some(),
         };
+        let sigmas = pass.sigmas();
+        let missing: Vec<(usize, &CalibrationPrompt)> = (before..)
+            .zip(group)
+            .filter(|(_, prompt)| !is_stored(prompt))
+            .collect();
+        let recipe = &self.stage.profile.recipe;
+        let stop = self.stage.stop;
         let model = self.engine.identity().name.clone();
         let layers = self.engine.identity().shape.layers;
-        let mut on_layer = |layers_done| {
-            self.teller.show(&Event::ProfileLayer {
-                model: model.clone(),
-                sample: place + 1,
-                samples: total,
-                layers_done,
-                layers,
-            });
-        };
-        let output = match self.engine.sensitivity(&request, &mut on_layer) {
-            Ok(output) => output,
-            // not stored as a property of the sample: a profile is kept for good, and memory may have been short
-            Err(EngineError::Prompt(message)) => {
-                return Err(RunnerError::Data {
-                    message: format!("model '{model}', calibration sample '{name}': {message}"),
-                    hint: "run again: what was measured is kept".to_owned(),
-                });
+        let mut started = Instant::now();
+        let (teller, partial) = (&mut *self.teller, &mut self.partial);
+        let mut keep =
+            |teller: &mut Teller<'_>, place: usize, prompt: &CalibrationPrompt, found| {
+                let line = pass.line(prompt, found);
+                partial.push(line.clone())?;
+                let dropped = match line {
+                    PartialLine::Dropped(dropped) => Some(dropped.reason),
+                    PartialLine::Sample(_) => None,
+                    PartialLine::Head { .. } | PartialLine::Ladder { .. } => return Ok(()),
+                };
+                teller.tell(Event::ProfileSampleDone {
+                    model: model.clone(),
+                    task: prompt.task.to_owned(),
+                    sample: prompt.sample.clone(),
+                    done: place + 1,
+                    samples: total,
+                    dropped,
+                    milliseconds: milliseconds(std::mem::replace(&mut started, Instant::now())),
+                })
+            };
+        let mut asked = Vec::new();
+        for (place, prompt) in missing {
+            if stop.is_set() {
+                return Ok(());
             }
-            Err(source) => return Err(RunnerError::Model { model, source }),
-        };
-        if output.positions < LEAST_POSITIONS {
-            return Ok(Err(format!(
-                "its answer has {} positions to average, {LEAST_POSITIONS} are needed",
-                output.positions
-            )));
+            match &prompt.unfit {
+                Some(reason) => keep(teller, place, prompt, Err(reason.clone()))?,
+                None => asked.push((place, prompt, format!("{}/{}", prompt.task, prompt.sample))),
+            }
         }
-        check_numbers(&output, sigmas.len(), layers).map_err(|problem| RunnerError::Data {
-            message: format!("model '{model}', calibration sample '{name}': {problem}"),
-            hint: "the model gives no usable numbers on this prompt; check its files".to_owned(),
-        })?;
-        Ok(Ok(output))
+        let requests: Vec<SensitivityRequest<'_>> = asked
+            .iter()
+            .map(|(_, prompt, name)| SensitivityRequest {
+                ids: &prompt.ids,
+                sample: name,
+                seed: recipe.seed,
+                answer_tokens: recipe.answer_tokens,
+                stop: &prompt.stop,
+                sigmas,
+                draws: recipe.draws,
+                norm: recipe.norm,
+                positions: recipe.positions,
+                inject: recipe.inject,
+                first_token: recipe.first_token,
+            })
+            .collect();
+        let mut failure = Ok(());
+        self.engine
+            .sensitivity(&requests, &mut |asked_place, news| {
+                let (place, prompt, name) = &asked[asked_place];
+                let result = match news {
+                    SensitivityNews::Layers(layers_done) => {
+                        teller.show(&Event::ProfileLayer {
+                            model: model.clone(),
+                            sample: place + 1,
+                            samples: total,
+                            layers_done,
+                            layers,
+                        });
+                        return ControlFlow::Continue(());
+                    }
+                    SensitivityNews::Done(result) => result,
+                };
+                failure = usable(result, &model, name, sigmas.len(), layers)
+                    .and_then(|found| keep(teller, *place, prompt, found));
+                if failure.is_err() || stop.is_set() {
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            });
+        failure
     }
+}
+
+/// What samples are measured for.
+#[derive(Debug, Clone, Copy)]
+enum Pass {
+    /// To choose the noise scale.
+    Ladder,
+    /// For the profile, at the chosen scale.
+    At(f64),
+}
+
+impl Pass {
+    fn sigmas(&self) -> &[f64] {
+        match self {
+            Self::Ladder => &SIGMA_LADDER,
+            Self::At(sigma) => std::slice::from_ref(sigma),
+        }
+    }
+
+    /// How a measured sample is stored; the error of `found` says why it is left out.
+    fn line(
+        self,
+        prompt: &CalibrationPrompt,
+        found: Result<SensitivityOutput, String>,
+    ) -> PartialLine {
+        let (task, sample) = (prompt.task.to_owned(), prompt.sample.clone());
+        match (self, found) {
+            (Self::Ladder, found) => PartialLine::Ladder {
+                task,
+                sample,
+                kl: found.map_or_else(|_| Vec::new(), |output| output.kl),
+            },
+            (Self::At(_), Ok(output)) => PartialLine::Sample(ProfileSample {
+                task,
+                sample,
+                prompt_tokens: prompt.ids.len() as u64,
+                answer_tokens: output.answer_ids.len() as u64,
+                positions: output.positions as u64,
+                kl: output.kl.into_iter().next().unwrap_or_default(),
+                local_response: output.local_response.into_iter().next().unwrap_or_default(),
+                window_entropy: output.window_entropy,
+                hidden_change: output.hidden_change,
+                all_layers_kl: output.all_layers_kl.first().copied().unwrap_or_default(),
+            }),
+            (Self::At(_), Err(reason)) => PartialLine::Dropped(DroppedSample {
+                task,
+                sample,
+                reason,
+            }),
+        }
+    }
+}
+
+/// What the engine found, checked. The inner error says why the sample cannot be used; the outer one stops the stage.
+fn usable(
+    result: Result<SensitivityOutput, EngineError>,
+    model: &str,
+    name: &str,
+    sigmas: usize,
+    layers: usize,
+) -> Result<Result<SensitivityOutput, String>, RunnerError> {
+    let output = match result {
+        Ok(output) => output,
+        // not stored as a property of the sample: a profile is kept for good, and memory may have been short
+        Err(EngineError::Prompt(message)) => {
+            return Err(RunnerError::Data {
+                message: format!("model '{model}', calibration sample '{name}': {message}"),
+                hint: "run again: what was measured is kept".to_owned(),
+            });
+        }
+        Err(source) => {
+            let model = model.to_owned();
+            return Err(RunnerError::Model { model, source });
+        }
+    };
+    if output.positions < LEAST_POSITIONS {
+        return Ok(Err(format!(
+            "its answer has {} positions to average, {LEAST_POSITIONS} are needed",
+            output.positions
+        )));
+    }
+    check_numbers(&output, sigmas, layers).map_err(|problem| RunnerError::Data {
+        message: format!("model '{model}', calibration sample '{name}': {problem}"),
+        hint: "the model gives no usable numbers on this prompt; check its files".to_owned(),
+    })?;
+    Ok(Ok(output))
 }
 
 /// Every list has its length and every number is one.

@@ -1,11 +1,12 @@
 //! `r: calibrate`: the pair is picked on half of the calibration samples, stored, handed to the engine and told.
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
 use ripplekv_runner::cell::ResolvedModel;
 use ripplekv_runner::engine::{
     Availability, BudgetDamage, DamageOutput, DamageRequest, Engine, EngineError, Loader,
-    ModelIdentity, ModelShape, PromptOutput, PromptRequest, SensitivityOutput, SensitivityRequest,
+    ModelIdentity, ModelShape, PromptOutput, PromptRequest, SensitivityNews, SensitivityRequest,
 };
 use ripplekv_runner::fake::{self, FakeLoader};
 use ripplekv_runner::plan::PlanOptions;
@@ -76,10 +77,10 @@ impl Engine for JointEngine {
 
     fn sensitivity(
         &mut self,
-        request: &SensitivityRequest<'_>,
-        on_layer: &mut dyn FnMut(usize),
-    ) -> Result<SensitivityOutput, EngineError> {
-        self.engine.sensitivity(request, on_layer)
+        requests: &[SensitivityRequest<'_>],
+        tell: &mut dyn FnMut(usize, SensitivityNews) -> ControlFlow<()>,
+    ) {
+        self.engine.sensitivity(requests, tell);
     }
 
     fn damage(

@@ -1,5 +1,6 @@
 //! The damage stage over the small packs, with a made-up profile and an engine that is watched.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use ripplekv_runner::damage::{
 };
 use ripplekv_runner::engine::{
     DamageOutput, DamageRequest, Engine, EngineError, FirstToken, Injection, Loader, ModelIdentity,
-    NoiseNorm, NoisePositions, PromptOutput, PromptRequest, SensitivityOutput, SensitivityRequest,
+    NoiseNorm, NoisePositions, PromptOutput, PromptRequest, SensitivityNews, SensitivityRequest,
 };
 use ripplekv_runner::fake::{self, FakeLoader};
 use ripplekv_runner::plan::{Plan, PlanOptions, PreparedModel, prepare_model};
@@ -57,10 +58,10 @@ impl Engine for Watched<'_> {
 
     fn sensitivity(
         &mut self,
-        request: &SensitivityRequest<'_>,
-        on_layer: &mut dyn FnMut(usize),
-    ) -> Result<SensitivityOutput, EngineError> {
-        self.inner.sensitivity(request, on_layer)
+        requests: &[SensitivityRequest<'_>],
+        tell: &mut dyn FnMut(usize, SensitivityNews) -> ControlFlow<()>,
+    ) {
+        self.inner.sensitivity(requests, tell);
     }
 
     fn damage(

@@ -61,6 +61,8 @@ pub(super) struct Document {
     /// Every command that added to this document.
     commands: Vec<String>,
     pub(super) forward: Vec<Forward>,
+    #[serde(default)]
+    pub(super) attention: Vec<Attention>,
     pub(super) grid: Vec<Grid>,
     pub(super) profile: Vec<Profile>,
     pub(super) bandwidth: Vec<Bandwidth>,
@@ -79,6 +81,14 @@ pub(super) struct Forward {
     pub(super) peak_rss_bytes: u64,
     /// f32 weights, the snapshot and 200 MB.
     pub(super) accounted_bytes: u64,
+}
+
+/// Attention of a whole prompt in one layer by itself.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Attention {
+    pub(super) tokens: usize,
+    /// Median; the causal half is counted.
+    pub(super) gflop_per_second: f64,
 }
 
 /// The common grid on one prompt.
@@ -119,8 +129,12 @@ impl Grid {
 pub(super) struct Profile {
     pub(super) tokens: usize,
     pub(super) answer_tokens: usize,
-    /// Prefill, answer and all perturbed layers.
+    /// Prefill, answer and all perturbed layers of a sample by itself.
     pub(super) seconds: f64,
+    /// Samples of this length that a profile measures together.
+    pub(super) together: usize,
+    /// The same work for one of so many.
+    pub(super) together_seconds: f64,
     /// Median prefill of the same prompt alone.
     pub(super) prefill_seconds: f64,
     pub(super) peak_rss_bytes: u64,
@@ -151,6 +165,7 @@ impl Document {
     pub(super) fn add(&mut self, part: BenchPart, text: &str) -> Result<(), Failure> {
         let added = match part {
             BenchPart::Forward => put(&mut self.forward, text, |row| row.tokens),
+            BenchPart::Attention => put(&mut self.attention, text, |row| row.tokens),
             BenchPart::Grid => put(&mut self.grid, text, |row| row.tokens),
             BenchPart::Profile => put(&mut self.profile, text, |row| row.tokens),
             BenchPart::Bandwidth => put(&mut self.bandwidth, text, |_| 0),
@@ -177,6 +192,8 @@ pub(super) struct Peers {
     pub(super) versions: std::collections::BTreeMap<String, String>,
     pub(super) threads: usize,
     pub(super) forward: Vec<PeerForward>,
+    #[serde(default)]
+    pub(super) attention: Vec<Attention>,
     pub(super) grid: Vec<PeerGrid>,
 }
 

@@ -1,20 +1,22 @@
 //! One measurement in this process, through the engine that experiments use.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use rayon::prelude::*;
+use ripplekv_model::{AttentionShape, causal_attention};
 use ripplekv_runner::RunnerError;
 use ripplekv_runner::cell::{CellKey, ResolvedMethod};
 use ripplekv_runner::engine::{
     CellRequest, CellResult, Engine, EngineError, FirstToken, Injection, ModelIdentity, NoiseNorm,
-    NoisePositions, PromptRequest, SensitivityRequest, ShortPrompts, Signals,
+    NoisePositions, PromptRequest, SensitivityNews, SensitivityRequest, ShortPrompts, Signals,
 };
 use ripplekv_runner::store::peak_rss_bytes;
 use ripplekv_tasks::StopRule;
 use serde_json::Value;
 
-use super::document::{Bandwidth, Forward, Grid, GridRun, Profile};
+use super::document::{Attention, Bandwidth, Forward, Grid, GridRun, Profile};
 use crate::arguments::{BenchArguments, BenchPart};
 use crate::failure::Failure;
 use crate::wiring;
@@ -25,6 +27,12 @@ const BUDGETS: [&str; 3] = ["10%", "20%", "30%"];
 
 /// Sizes of the grid that are run; the last is the whole of it.
 const GRID_CELLS: [usize; 3] = [1, 4, 16];
+
+/// Samples that are profiled together: as many of 2,048 tokens as a run takes at a time.
+const PROFILED_TOGETHER: usize = 4;
+
+/// Runs of attention alone, as tools/peers/bench_peers.py has at least.
+const LEAST_ATTENTION_REPEATS: usize = 5;
 
 /// The profile's answer (m) and noise.
 const ANSWER_TOKENS: usize = 32;
@@ -53,6 +61,7 @@ pub(super) fn measure(
 ) -> Result<String, Failure> {
     let text = match part {
         BenchPart::Forward => serde_json::to_string(&forward(&mut Bench::new(ids, arguments)?)?),
+        BenchPart::Attention => serde_json::to_string(&attention(&mut Bench::new(ids, arguments)?)),
         BenchPart::Grid => serde_json::to_string(&grid(&mut Bench::new(ids, arguments)?)?),
         BenchPart::Profile => serde_json::to_string(&profile(&mut Bench::new(ids, arguments)?)?),
         BenchPart::Bandwidth => serde_json::to_string(&bandwidth()),
@@ -167,6 +176,43 @@ impl<'a> Bench<'a> {
         seconds.push(last.prefill_seconds);
         Ok((seconds, last.cells[0].decode_ms / 1e3))
     }
+
+    /// Median seconds of profiling one of `samples` samples, all of the same prompt but with noise of their own.
+    fn sensitivity(&mut self, samples: usize) -> Result<f64, Failure> {
+        let names: Vec<String> = (0..samples).map(|place| format!("bench/{place}")).collect();
+        let stop = self.stop.clone();
+        let requests: Vec<SensitivityRequest<'_>> = names
+            .iter()
+            .map(|sample| SensitivityRequest {
+                ids: self.ids,
+                sample,
+                seed: 0,
+                answer_tokens: ANSWER_TOKENS,
+                stop: &stop,
+                sigmas: &[SIGMA],
+                draws: 2,
+                norm: NoiseNorm::default(),
+                positions: NoisePositions::default(),
+                inject: Injection::default(),
+                first_token: FirstToken::default(),
+            })
+            .collect();
+        let mut seconds = Vec::new();
+        for _ in 0..self.repeats {
+            let mut done = Ok(());
+            let started = Instant::now();
+            self.engine.sensitivity(&requests, &mut |_, news| {
+                if let SensitivityNews::Done(Err(source)) = news {
+                    done = Err(source);
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            });
+            seconds.push(started.elapsed().as_secs_f64() / samples as f64);
+            done.map_err(|source| self.failed(source))?;
+        }
+        Ok(median(&mut seconds))
+    }
 }
 
 fn forward(bench: &mut Bench<'_>) -> Result<Forward, Failure> {
@@ -183,6 +229,38 @@ fn forward(bench: &mut Bench<'_>) -> Result<Forward, Failure> {
         peak_rss_bytes: peak_rss_bytes(),
         accounted_bytes: weight_bytes(identity) + cache_bytes(identity, tokens) + ALLOWANCE_BYTES,
     })
+}
+
+fn attention(bench: &mut Bench<'_>) -> Attention {
+    let model = &bench.engine.identity().shape;
+    let shape = AttentionShape {
+        positions: bench.ids.len(),
+        heads: model.heads,
+        kv_heads: model.kv_heads,
+        head_dim: model.head_dim,
+    };
+    // any numbers of the size of normed states
+    let numbers = |rows: usize| -> Vec<f32> {
+        (0..rows * shape.positions * shape.head_dim)
+            .map(|place| (place * 7919 % 2003) as f32 / 1001.5 - 1.0)
+            .collect()
+    };
+    let queries = numbers(shape.heads);
+    let [keys, values] = [numbers(shape.kv_heads), numbers(shape.kv_heads)];
+    let mut seconds: Vec<f64> = (0..bench.repeats.max(LEAST_ATTENTION_REPEATS))
+        .map(|_| {
+            let started = Instant::now();
+            std::hint::black_box(causal_attention(shape, &queries, &keys, &values));
+            started.elapsed().as_secs_f64()
+        })
+        .collect();
+    // two products of two operations over the causal half
+    let pairs = shape.positions * (shape.positions + 1) / 2;
+    let operations = 4 * shape.heads * shape.head_dim * pairs;
+    Attention {
+        tokens: shape.positions,
+        gflop_per_second: operations as f64 / median(&mut seconds) / 1e9,
+    }
 }
 
 fn grid(bench: &mut Bench<'_>) -> Result<Grid, Failure> {
@@ -224,28 +302,16 @@ fn grid(bench: &mut Bench<'_>) -> Result<Grid, Failure> {
 
 fn profile(bench: &mut Bench<'_>) -> Result<Profile, Failure> {
     let (mut prefills, _) = bench.prefills(1)?;
-    let stop = bench.stop.clone();
-    let request = SensitivityRequest {
-        ids: bench.ids,
-        sample: "bench",
-        seed: 0,
-        answer_tokens: ANSWER_TOKENS,
-        stop: &stop,
-        sigmas: &[SIGMA],
-        draws: 2,
-        norm: NoiseNorm::default(),
-        positions: NoisePositions::default(),
-        inject: Injection::default(),
-        first_token: FirstToken::default(),
-    };
-    let started = Instant::now();
-    let done = bench.engine.sensitivity(&request, &mut |_| ());
-    let seconds = started.elapsed().as_secs_f64();
-    done.map_err(|source| bench.failed(source))?;
+    let seconds = bench.sensitivity(1)?;
+    prefills.extend(bench.prefills(1)?.0);
+    let together_seconds = bench.sensitivity(PROFILED_TOGETHER)?;
+    prefills.extend(bench.prefills(1)?.0);
     Ok(Profile {
         tokens: bench.ids.len(),
         answer_tokens: ANSWER_TOKENS,
         seconds,
+        together: PROFILED_TOGETHER,
+        together_seconds,
         prefill_seconds: median(&mut prefills),
         peak_rss_bytes: peak_rss_bytes(),
     })

@@ -60,7 +60,7 @@ pub(crate) fn bench(arguments: &BenchArguments, output: Output) -> Result<u8, Fa
 fn lengths(part: BenchPart, arguments: &BenchArguments, prompts: &Prompts) -> Vec<usize> {
     let fixed = match part {
         BenchPart::Bandwidth => return vec![0],
-        BenchPart::Forward => prompts.lengths(),
+        BenchPart::Forward | BenchPart::Attention => prompts.lengths(),
         BenchPart::Grid => GRID_LENGTHS.to_vec(),
         BenchPart::Profile => PROFILE_LENGTHS.to_vec(),
     };

@@ -161,19 +161,34 @@ fn lines(document: &Document, peers: Option<&Peers>) -> Vec<Line> {
             ));
         }
     }
+    for row in &document.attention {
+        let peers = peers.map_or(&[][..], |peers| &peers.attention);
+        let peer = peers.iter().find(|peer| peer.tokens == row.tokens);
+        lines.push(Line {
+            work: format!("attention of one layer, {} tokens", row.tokens),
+            unit: "GFLOP/s",
+            ours: row.gflop_per_second,
+            peer: peer.map(|peer| peer.gflop_per_second),
+            better: Better::More,
+            target: "past torch".to_owned(),
+        });
+    }
     for grid in &document.grid {
         lines.extend(grid_lines(grid, peers));
     }
     for row in &document.profile {
-        lines.push(alone(
-            format!(
-                "profile of one sample, {} tokens, answer of {}",
-                row.tokens, row.answer_tokens
+        let (tokens, answer, together) = (row.tokens, row.answer_tokens, row.together);
+        let what = format!("{tokens} tokens, answer of {answer}");
+        for (name, seconds) in [
+            (format!("profile of one sample alone, {what}"), row.seconds),
+            (
+                format!("profile, each of {together} samples, {what}"),
+                row.together_seconds,
             ),
-            "prefills",
-            row.seconds / row.prefill_seconds,
-            "under 2",
-        ));
+        ] {
+            let prefills = seconds / row.prefill_seconds;
+            lines.push(alone(name, "prefills", prefills, "under 2"));
+        }
     }
     for row in &document.forward {
         let peer = peer_forward(peers, row.tokens);

@@ -5,7 +5,7 @@
 use candle_core::{Result, Tensor};
 use rayon::prelude::*;
 
-use super::layer::{Layer, Workspace, add, by_pieces};
+use super::layer::{Layer, Workspace, add, by_pieces, with_workspace};
 use super::{Llama, ModelError, failure};
 use crate::decoder::{Branch, Forced, ForcedBranch, host_slice};
 use crate::kernels::{KeyPanels, Seen, ValuePanels};
@@ -45,12 +45,11 @@ impl<P: Send> Packed<P> {
         let heads = distinct
             .par_iter()
             .map(|tensor| {
-                let (kv_heads, length, dim) = tensor.dims3()?;
+                let (_, length, dim) = tensor.dims3()?;
                 let guard = tensor.storage_and_layout();
                 let rows = host_slice(&guard.0, guard.1)?;
-                Ok((0..kv_heads)
-                    .map(|head| pack(length, &rows[head * length * dim..][..length * dim]))
-                    .collect())
+                let heads = rows.par_chunks(length * dim);
+                Ok(heads.map(|rows| pack(length, rows)).collect())
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(Self { of_caches, heads })
@@ -117,20 +116,17 @@ impl Llama {
             })?;
             on_layer(index + 1);
         }
-        let shape = (tokens.len(), self.config.hidden_size);
-        let mut forced: Vec<Option<Tensor>> = vec![None; branches.len()];
+        let mut forced: Vec<ForcedBranch> = local_errors
+            .into_iter()
+            .map(|local_error| ForcedBranch {
+                states: Vec::new(),
+                local_error,
+            })
+            .collect();
         for (states, &branch) in states.chunks_exact(block).zip(&order) {
-            forced[branch] = Some(Tensor::from_slice(states, shape, &self.device)?);
+            forced[branch].states = states.to_vec();
         }
-        let branches = forced.into_iter().flatten().zip(local_errors);
-        Ok(Forced {
-            branches: branches
-                .map(|(states, local_error)| ForcedBranch {
-                    states,
-                    local_error,
-                })
-                .collect(),
-        })
+        Ok(Forced { branches: forced })
     }
 
     /// The attention part of one layer for stacked variants, `[variants * tokens, hidden]`, after the output projection.
@@ -161,20 +157,22 @@ impl Llama {
             .zip(projected.par_chunks(tokens * width))
             .enumerate()
             .with_max_len(1)
-            .try_for_each_init(Workspace::default, |space, (branch, (out, projected))| {
+            .try_for_each(|(branch, (out, projected))| {
                 let length = caches[branch].keys.dims3()?.1;
-                for head in 0..self.config.kv_heads {
-                    let prompt = Seen {
-                        keys: keys.of(branch, head),
-                        values: values.of(branch, head),
-                        length,
-                        causal_from: None,
-                    };
-                    self.attend_forced(space, projected, head, prompt, place);
-                }
-                let mixed = std::mem::take(&mut space.mixed);
-                self.project_output(layer, space, &mixed, out);
-                space.mixed = mixed;
+                with_workspace(|space| {
+                    for head in 0..self.config.kv_heads {
+                        let prompt = Seen {
+                            keys: keys.of(branch, head),
+                            values: values.of(branch, head),
+                            length,
+                            causal_from: None,
+                        };
+                        self.attend_forced(space, projected, head, prompt, place);
+                    }
+                    let mixed = std::mem::take(&mut space.mixed);
+                    self.project_output(layer, space, &mixed, out);
+                    space.mixed = mixed;
+                });
                 Ok::<_, candle_core::Error>(())
             })?;
         Ok(attended)

@@ -1,13 +1,24 @@
 //! What every pass does with rows of hidden states in one layer, apart from attention.
 
+use std::cell::RefCell;
+
 use candle_core::Result;
 use rayon::prelude::*;
 
 use super::Llama;
-use crate::kernels::{Attention, Chunk, Panels, Rows, Seen, rms_norm, swiglu};
+use crate::kernels::{Attention, Chunk, Panels, ROWS, Rows, Seen, rms_norm, swiglu};
 
-/// Rows of one parallel piece: few, so that threads end together; enough to read weights and keys seldom.
-const PIECE: usize = 48;
+/// Most rows of one parallel piece: few, so that threads end together; enough to read weights and keys seldom.
+const MOST_ROWS: usize = 48;
+
+/// Rows of one parallel piece of so many: as many pieces for every thread, in whole groups of the products.
+fn piece_rows(rows: usize) -> usize {
+    let pieces = rows.div_ceil(MOST_ROWS);
+    let pieces = pieces.next_multiple_of(rayon::current_num_threads());
+    rows.div_ceil(pieces.max(1))
+        .next_multiple_of(ROWS)
+        .max(ROWS)
+}
 
 /// Weights of one layer.
 pub(super) struct Layer {
@@ -23,7 +34,20 @@ pub(super) struct Layer {
     pub(super) down: Panels,
 }
 
-/// Working memory of one thread, used again from layer to layer.
+thread_local! {
+    static WORKSPACE: RefCell<Workspace> = RefCell::default();
+}
+
+/// Runs `work` with this thread's working memory.
+pub(super) fn with_workspace<T>(work: impl FnOnce(&mut Workspace) -> T) -> T {
+    // taken out, so that work within work finds another instead of a lock
+    let mut space = WORKSPACE.take();
+    let result = work(&mut space);
+    WORKSPACE.set(space);
+    result
+}
+
+/// Working memory of one thread, used again from piece to piece and layer to layer.
 #[derive(Default)]
 pub(super) struct Workspace {
     pub(super) attention: Attention,
@@ -45,19 +69,18 @@ impl Llama {
         out: &mut [f32],
         position: impl Fn(usize) -> usize + Sync,
     ) {
-        out.par_chunks_mut(PIECE * self.projections())
-            .zip(states.par_chunks(PIECE * self.config.hidden_size))
+        let count = piece_rows(states.len() / self.config.hidden_size);
+        out.par_chunks_mut(count * self.projections())
+            .zip(states.par_chunks(count * self.config.hidden_size))
             .enumerate()
             .with_max_len(1)
-            .for_each_init(Workspace::default, |space, (piece, (out, states))| {
-                self.norm_rows(
-                    states,
-                    &layer.input_norm,
-                    &mut space.normed,
-                    &mut space.rows,
-                );
-                layer.projections.multiply_here(&space.rows, out);
-                self.turn(out, |row| position(piece * PIECE + row));
+            .for_each(|(piece, (out, states))| {
+                with_workspace(|space| {
+                    let Workspace { normed, rows, .. } = space;
+                    self.norm_rows(states, &layer.input_norm, normed, rows);
+                    layer.projections.multiply_here(rows, out);
+                });
+                self.turn(out, |row| position(piece * count + row));
             });
     }
 
@@ -233,14 +256,13 @@ pub(super) fn by_pieces<T: Send>(
     row: usize,
     work: impl Fn(&mut Workspace, usize, &mut [f32]) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
+    let rows = piece_rows(states.len() / row);
     let mut results = states
-        .par_chunks_mut(PIECE * row)
+        .par_chunks_mut(rows * row)
         .enumerate()
         .rev()
         .with_max_len(1)
-        .map_init(Workspace::default, |space, (piece, states)| {
-            work(space, piece * PIECE, states)
-        })
+        .map(|(piece, states)| with_workspace(|space| work(space, piece * rows, states)))
         .collect::<Result<Vec<T>>>()?;
     results.reverse();
     Ok(results)

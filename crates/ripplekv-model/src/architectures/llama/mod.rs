@@ -181,15 +181,8 @@ impl Decoder for Llama {
         self.force_branches(branches, tokens, reread, on_layer)
     }
 
-    fn logits(&self, states: &Tensor) -> Result<Tensor, ModelError> {
-        let rows = states.dims2()?.0;
-        let states = states.flatten_all()?.to_vec1::<f32>()?;
-        let logits = self.row_logits(&states);
-        Ok(Tensor::from_vec(
-            logits,
-            (rows, self.config.vocab_size),
-            &self.device,
-        )?)
+    fn logits(&self, states: &[f32]) -> Vec<f32> {
+        self.row_logits(states)
     }
 
     fn step(&self, rows: &mut [&mut DecodeRow], tokens: &[u32]) -> Result<Vec<Tensor>, ModelError> {

@@ -148,11 +148,15 @@ impl Llama {
 
 /// Cosine between every row before and after.
 fn cosines_of_rows(before: &[f32], after: &[f32], width: usize) -> Vec<f64> {
+    // sums beside each other, as vectors of the processor hold them
     let dot = |x: &[f32], y: &[f32]| -> f64 {
-        x.iter()
-            .zip(y)
-            .map(|(x, y)| f64::from(*x) * f64::from(*y))
-            .sum()
+        let mut sums = [0.0; 8];
+        for (x, y) in x.chunks(8).zip(y.chunks(8)) {
+            for (sum, (x, y)) in sums.iter_mut().zip(x.iter().zip(y)) {
+                *sum += f64::from(*x) * f64::from(*y);
+            }
+        }
+        sums.iter().sum()
     };
     before
         .chunks_exact(width)
