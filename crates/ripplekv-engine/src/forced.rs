@@ -1,6 +1,7 @@
 //! Distributions of teacher-forced answers: which tokens are fed, which positions count, and how far a changed cache
 //! moves them (design.md 5).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::Tensor;
@@ -112,11 +113,14 @@ pub(crate) fn answer_kl(
         .collect()
 }
 
-/// Log-probabilities of some positions, `[positions, vocab]`.
+/// Log-probabilities of some positions.
 #[derive(Clone)]
 pub(crate) struct LogProbabilities {
     vocabulary: usize,
-    values: Vec<f32>,
+    /// `[positions, vocab]`, of several branches.
+    shared: Arc<Vec<f32>>,
+    /// Where these positions lie in it.
+    place: Range<usize>,
 }
 
 /// The distributions that others are compared with, and their probabilities.
@@ -128,7 +132,7 @@ pub(crate) struct Reference {
 
 impl Reference {
     pub(crate) fn new(rows: LogProbabilities) -> Self {
-        let values = rows.values.par_chunks(rows.vocabulary);
+        let values = rows.values().par_chunks(rows.vocabulary);
         Self {
             probabilities: values.flat_map_iter(probabilities).collect(),
             rows,
@@ -145,8 +149,8 @@ impl Reference {
         let values = self
             .probabilities
             .par_chunks(vocabulary)
-            .zip(self.rows.values.par_chunks(vocabulary))
-            .zip(other.values.par_chunks(vocabulary))
+            .zip(self.rows.values().par_chunks(vocabulary))
+            .zip(other.values().par_chunks(vocabulary))
             .take(positions)
             .map(|((p, log_p), log_q)| kl_divergence_from(p, log_p, log_q).map_err(prompt_error))
             .collect::<Result<Vec<f64>, _>>()?;
@@ -162,17 +166,18 @@ impl LogProbabilities {
         logits
             .par_chunks_mut(vocabulary)
             .try_for_each(|row| log_softmax(row).map_err(prompt_error))?;
-        let mut rest = logits.as_slice();
-        Ok(states
-            .iter()
-            .map(|states| {
-                let tokens = states.len() / decoder.config().hidden_size;
-                let (values, behind) = rest.split_at(tokens * vocabulary);
-                rest = behind;
-                Self {
-                    vocabulary,
-                    values: values.to_vec(),
-                }
+        let shared = Arc::new(logits);
+        let mut end = 0;
+        let places = states.iter().map(|states| {
+            let start = end;
+            end += states.len() / decoder.config().hidden_size * vocabulary;
+            start..end
+        });
+        Ok(places
+            .map(|place| Self {
+                vocabulary,
+                shared: Arc::clone(&shared),
+                place,
             })
             .collect())
     }
@@ -183,13 +188,19 @@ impl LogProbabilities {
         log_softmax(&mut values).map_err(prompt_error)?;
         Ok(Self {
             vocabulary: values.len(),
-            values,
+            place: 0..values.len(),
+            shared: Arc::new(values),
         })
+    }
+
+    /// `[positions, vocab]`.
+    fn values(&self) -> &[f32] {
+        &self.shared[self.place.clone()]
     }
 
     /// `[vocab]` of each position.
     fn rows(&self) -> impl Iterator<Item = &[f32]> {
-        self.values.chunks_exact(self.vocabulary)
+        self.values().chunks_exact(self.vocabulary)
     }
 
     /// Sum of the negative log-probabilities of `targets`, one a position.

@@ -18,6 +18,7 @@ fn measurements_add_up_in_one_file_and_stand_beside_the_peers() {
         "versions": {"torch": "2.15.0"},
         "threads": 2,
         "forward": [{"tokens": 32, "prefill_seconds": [4.0, 2.0, 3.0], "decode_milliseconds": 9.0, "peak_rss_bytes": 1}],
+        "attention": [{"tokens": 64, "gflop_per_second": 100.0}],
         "grid": [],
     });
     folder.write("peers.json", &peers.to_string());
@@ -34,7 +35,7 @@ fn measurements_add_up_in_one_file_and_stand_beside_the_peers() {
         output_of(folder.fake().args(fixed).args(rest), 0)
     };
     bench(&["--parts", "forward", "--repeats", "2"]);
-    bench(&["--parts", "profile,bandwidth", "--lengths", "64"]);
+    bench(&["--parts", "profile,attention,bandwidth", "--lengths", "64"]);
     let stored: Value = serde_json::from_str(&folder.read("ours.json")).unwrap();
     let lengths: Vec<&Value> = stored["forward"]
         .as_array()
@@ -74,7 +75,11 @@ fn measurements_add_up_in_one_file_and_stand_beside_the_peers() {
         line("decode, one row after 32 tokens")["times_better"],
         9.0 / (0.5 / 64.0)
     );
-    assert!(line("profile of one sample, 64 tokens, answer of 32")["ours"].is_number());
+    let profile = line("profile of one sample alone, 64 tokens, answer of 32");
+    assert_eq!(profile["unit"], "own prefills");
+    let attention = line("attention of one layer, 64 tokens");
+    assert_eq!(attention["peer"], 100.0);
+    assert!(attention["ours"].as_f64().unwrap() > 0.0);
     let (text, _) = bench(&[
         "--parts",
         "forward",

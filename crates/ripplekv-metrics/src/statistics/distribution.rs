@@ -39,7 +39,7 @@ pub enum DistributionError {
 /// On an empty slice, NaN, plus infinity, or nothing but minus infinity.
 pub fn log_softmax(logits: &mut [f32]) -> Result<(), DistributionError> {
     check(logits)?;
-    let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let largest = largest(logits);
     if largest == f32::NEG_INFINITY {
         return Err(DistributionError::NoMass);
     }
@@ -51,6 +51,18 @@ pub fn log_softmax(logits: &mut [f32]) -> Result<(), DistributionError> {
         *logit -= log_sum;
     }
     Ok(())
+}
+
+/// The largest of `values`, none of them NaN.
+fn largest(values: &[f32]) -> f32 {
+    // one a lane, as vectors of the processor hold them
+    let mut largest = [f32::NEG_INFINITY; LANES];
+    for values in values.chunks(LANES) {
+        for (largest, value) in largest.iter_mut().zip(values) {
+            *largest = if *value > *largest { *value } else { *largest };
+        }
+    }
+    largest.into_iter().fold(f32::NEG_INFINITY, f32::max)
 }
 
 /// KL(p || q) of two log-probability vectors `[vocabulary]`, at least 0.

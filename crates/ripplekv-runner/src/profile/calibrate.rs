@@ -19,8 +19,8 @@ use crate::profile::calibration::{
     calibration_path,
 };
 use crate::profile::prompts::{CalibrationPrompt, prompts};
-use crate::profile::stage::LEAST_POSITIONS;
 use crate::profile::store::profile_model;
+use crate::profile::together::LEAST_POSITIONS;
 use crate::profile::{DroppedSample, ProfileDocument, ProfileSample};
 use crate::run::{Event, StopSignal, Teller};
 use crate::store::{read_json, write_json};

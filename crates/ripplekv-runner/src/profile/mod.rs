@@ -10,6 +10,7 @@ mod sigma;
 mod stage;
 mod store;
 mod summary;
+mod together;
 
 pub use calibration::{
     CALIBRATION_SCHEMA, Calibration, CalibrationFile, CalibrationRecipe, CalibrationRow,

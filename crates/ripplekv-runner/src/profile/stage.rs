@@ -6,26 +6,17 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::engine::{Engine, EngineError, SensitivityNews, SensitivityOutput, SensitivityRequest};
+use crate::engine::{Engine, SensitivityNews, SensitivityRequest};
 use crate::error::RunnerError;
 use crate::plan::PlannedProfile;
 use crate::profile::prompts::{CalibrationPrompt, prompts};
-use crate::profile::sigma::{self, SIGMA_LADDER};
+use crate::profile::sigma;
 use crate::profile::store::{self, Partial, PartialLine};
 use crate::profile::summary::{self, LEAST_FOR_RELIABILITY};
+use crate::profile::together::{Pass, group_size, usable};
 use crate::profile::{DroppedSample, PROFILE_SCHEMA, ProfileDocument, ProfileSample, SigmaChoice};
 use crate::run::{Event, StopSignal, Teller, milliseconds};
 use crate::store::locks::{Claim, try_claim};
-
-/// Answer positions without which a sample says nothing.
-pub(crate) const LEAST_POSITIONS: usize = 2;
-
-/// Most prompt tokens of the samples that are measured together: their caches are held beside each other, so what they
-/// take is bounded by that of one long prompt.
-const TOGETHER_TOKENS: usize = 8192;
-
-/// Most samples that are measured together: more rows hardly make the decoding of each cheaper.
-const TOGETHER_SAMPLES: usize = 8;
 
 /// Samples without which there is no profile.
 const LEAST_SAMPLES: usize = 2;
@@ -175,9 +166,10 @@ impl Measurement<'_, '_> {
         let mut samples: Vec<ProfileSample> = Vec::new();
         let mut dropped = Vec::new();
         let mut stopped_early = false;
+        let may_end = profile.recipe.stop_at_reliability.is_some();
         let mut rest = prompts.as_slice();
         while !rest.is_empty() {
-            let (group, behind) = rest.split_at(self.group_size(rest));
+            let (group, behind) = rest.split_at(group_size(rest, may_end));
             let done = prompts.len() - rest.len();
             self.ask(Pass::At(sigma.chosen), group, done, prompts.len())?;
             for prompt in group {
@@ -295,18 +287,6 @@ impl Measurement<'_, '_> {
         })
     }
 
-    /// How many of the next prompts are measured together: their caches are all held, and after a round the
-    /// measurement may be over.
-    fn group_size(&self, prompts: &[CalibrationPrompt]) -> usize {
-        let may_end = self.stage.profile.recipe.stop_at_reliability.is_some();
-        let mut tokens = 0;
-        let fits = prompts.iter().take_while(|prompt| {
-            tokens += prompt.ids.len();
-            tokens <= TOGETHER_TOKENS && !(may_end && prompt.round > prompts[0].round)
-        });
-        fits.take(TOGETHER_SAMPLES).count().max(1)
-    }
-
     /// Measures those of `group` that are not stored yet, and stores each as it is done. Some stay unmeasured where the
     /// run was asked to stop. `before` prompts come before the group.
     fn ask(
@@ -404,124 +384,6 @@ impl Measurement<'_, '_> {
     }
 }
 
-/// What samples are measured for.
-#[derive(Debug, Clone, Copy)]
-enum Pass {
-    /// To choose the noise scale.
-    Ladder,
-    /// For the profile, at the chosen scale.
-    At(f64),
-}
-
-impl Pass {
-    fn sigmas(&self) -> &[f64] {
-        match self {
-            Self::Ladder => &SIGMA_LADDER,
-            Self::At(sigma) => std::slice::from_ref(sigma),
-        }
-    }
-
-    /// How a measured sample is stored; the error of `found` says why it is left out.
-    fn line(
-        self,
-        prompt: &CalibrationPrompt,
-        found: Result<SensitivityOutput, String>,
-    ) -> PartialLine {
-        let (task, sample) = (prompt.task.to_owned(), prompt.sample.clone());
-        match (self, found) {
-            (Self::Ladder, found) => PartialLine::Ladder {
-                task,
-                sample,
-                kl: found.map_or_else(|_| Vec::new(), |output| output.kl),
-            },
-            (Self::At(_), Ok(output)) => PartialLine::Sample(ProfileSample {
-                task,
-                sample,
-                prompt_tokens: prompt.ids.len() as u64,
-                answer_tokens: output.answer_ids.len() as u64,
-                positions: output.positions as u64,
-                kl: output.kl.into_iter().next().unwrap_or_default(),
-                local_response: output.local_response.into_iter().next().unwrap_or_default(),
-                window_entropy: output.window_entropy,
-                hidden_change: output.hidden_change,
-                all_layers_kl: output.all_layers_kl.first().copied().unwrap_or_default(),
-            }),
-            (Self::At(_), Err(reason)) => PartialLine::Dropped(DroppedSample {
-                task,
-                sample,
-                reason,
-            }),
-        }
-    }
-}
-
-/// What the engine found, checked. The inner error says why the sample cannot be used; the outer one stops the stage.
-fn usable(
-    result: Result<SensitivityOutput, EngineError>,
-    model: &str,
-    name: &str,
-    sigmas: usize,
-    layers: usize,
-) -> Result<Result<SensitivityOutput, String>, RunnerError> {
-    let output = match result {
-        Ok(output) => output,
-        // not stored as a property of the sample: a profile is kept for good, and memory may have been short
-        Err(EngineError::Prompt(message)) => {
-            return Err(RunnerError::Data {
-                message: format!("model '{model}', calibration sample '{name}': {message}"),
-                hint: "run again: what was measured is kept".to_owned(),
-            });
-        }
-        Err(source) => {
-            let model = model.to_owned();
-            return Err(RunnerError::Model { model, source });
-        }
-    };
-    if output.positions < LEAST_POSITIONS {
-        return Ok(Err(format!(
-            "its answer has {} positions to average, {LEAST_POSITIONS} are needed",
-            output.positions
-        )));
-    }
-    check_numbers(&output, sigmas, layers).map_err(|problem| RunnerError::Data {
-        message: format!("model '{model}', calibration sample '{name}': {problem}"),
-        hint: "the model gives no usable numbers on this prompt; check its files".to_owned(),
-    })?;
-    Ok(Ok(output))
-}
-
-/// Every list has its length and every number is one.
-fn check_numbers(output: &SensitivityOutput, sigmas: usize, layers: usize) -> Result<(), String> {
-    let per_layer = |name: &str, values: &[f64]| match values.iter().position(|v| !v.is_finite()) {
-        Some(layer) => Err(format!("layer {layer}: {name} is {}", values[layer])),
-        None if values.len() != layers => {
-            Err(format!("{name} has {} layers of {layers}", values.len()))
-        }
-        None => Ok(()),
-    };
-    for (name, rows) in [
-        ("KL", &output.kl),
-        ("local response", &output.local_response),
-    ] {
-        if rows.len() != sigmas {
-            return Err(format!(
-                "{name} has {} noise scales of {sigmas}",
-                rows.len()
-            ));
-        }
-        rows.iter().try_for_each(|row| per_layer(name, row))?;
-    }
-    per_layer("window entropy", &output.window_entropy)?;
-    per_layer("hidden change", &output.hidden_change)?;
-    match output.all_layers_kl.iter().find(|kl| !kl.is_finite()) {
-        Some(kl) => Err(format!("the KL with every layer perturbed is {kl}")),
-        None if output.all_layers_kl.len() != sigmas => {
-            Err("the KL with every layer perturbed is missing".to_owned())
-        }
-        None => Ok(()),
-    }
-}
-
 fn too_few(model: &str, usable: usize, dropped: &[DroppedSample]) -> RunnerError {
     let reasons = dropped.first().map_or_else(String::new, |first| {
         format!("; '{}/{}': {}", first.task, first.sample, first.reason)
@@ -532,39 +394,5 @@ fn too_few(model: &str, usable: usize, dropped: &[DroppedSample]) -> RunnerError
             usable + dropped.len()
         ),
         hint: "name another pack with profile.calibration, or raise profile.samples".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::check_numbers;
-    use crate::engine::SensitivityOutput;
-
-    #[test]
-    fn numbers_that_are_none_name_their_layer() {
-        let good = SensitivityOutput {
-            answer_ids: vec![1, 2, 3],
-            positions: 2,
-            kl: vec![vec![0.1, 0.2]],
-            local_response: vec![vec![0.1, 0.2]],
-            all_layers_kl: vec![0.5],
-            window_entropy: vec![1.0, 1.0],
-            hidden_change: vec![0.1, 0.1],
-        };
-        assert_eq!(check_numbers(&good, 1, 2), Ok(()));
-        let mut bad = good.clone();
-        bad.kl[0][1] = f64::NAN;
-        assert_eq!(
-            check_numbers(&bad, 1, 2),
-            Err("layer 1: KL is NaN".to_owned())
-        );
-        let mut bad = good.clone();
-        bad.all_layers_kl[0] = f64::INFINITY;
-        assert!(check_numbers(&bad, 1, 2).is_err());
-        assert!(check_numbers(&good, 1, 3).is_err(), "a layer is missing");
-        assert!(
-            check_numbers(&good, 2, 2).is_err(),
-            "a noise scale is missing"
-        );
     }
 }

@@ -187,7 +187,11 @@ fn lines(document: &Document, peers: Option<&Peers>) -> Vec<Line> {
             ),
         ] {
             let prefills = seconds / row.prefill_seconds;
-            lines.push(alone(name, "prefills", prefills, "under 2"));
+            lines.push(alone(name.clone(), "own prefills", prefills, "under 2"));
+            if let Some(peer) = peer_forward(peers, tokens) {
+                let prefills = seconds / median(&mut peer.prefill_seconds.clone());
+                lines.push(alone(name, "peer's prefills", prefills, "under 2"));
+            }
         }
     }
     for row in &document.forward {

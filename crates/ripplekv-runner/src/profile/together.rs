@@ -1,0 +1,215 @@
+//! Samples that are measured together: which, for what, and whether what the engine found can be used.
+
+use crate::engine::{EngineError, SensitivityOutput};
+use crate::error::RunnerError;
+use crate::profile::prompts::CalibrationPrompt;
+use crate::profile::sigma::SIGMA_LADDER;
+use crate::profile::store::PartialLine;
+use crate::profile::{DroppedSample, ProfileSample};
+
+/// Answer positions without which a sample says nothing.
+pub(crate) const LEAST_POSITIONS: usize = 2;
+
+/// Most prompt tokens of the samples that are measured together: their caches are held beside each other, so what they
+/// take is bounded by that of one long prompt.
+const TOGETHER_TOKENS: usize = 8192;
+
+/// Most samples that are measured together: more rows hardly make the decoding of each cheaper.
+const TOGETHER_SAMPLES: usize = 8;
+
+/// How many of the next prompts are measured together: their caches are all held, and where the measurement `may_end`
+/// after a round over the tasks, none of the next round is begun.
+pub(crate) fn group_size(prompts: &[CalibrationPrompt], may_end: bool) -> usize {
+    let mut tokens = 0;
+    let fits = prompts.iter().take_while(|prompt| {
+        tokens += prompt.ids.len();
+        tokens <= TOGETHER_TOKENS && !(may_end && prompt.round > prompts[0].round)
+    });
+    fits.take(TOGETHER_SAMPLES).count().max(1)
+}
+
+/// What samples are measured for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pass {
+    /// To choose the noise scale.
+    Ladder,
+    /// For the profile, at the chosen scale.
+    At(f64),
+}
+
+impl Pass {
+    pub(crate) fn sigmas(&self) -> &[f64] {
+        match self {
+            Self::Ladder => &SIGMA_LADDER,
+            Self::At(sigma) => std::slice::from_ref(sigma),
+        }
+    }
+
+    /// How a measured sample is stored; the error of `found` says why it is left out.
+    pub(crate) fn line(
+        self,
+        prompt: &CalibrationPrompt,
+        found: Result<SensitivityOutput, String>,
+    ) -> PartialLine {
+        let (task, sample) = (prompt.task.to_owned(), prompt.sample.clone());
+        match (self, found) {
+            (Self::Ladder, found) => PartialLine::Ladder {
+                task,
+                sample,
+                kl: found.map_or_else(|_| Vec::new(), |output| output.kl),
+            },
+            (Self::At(_), Ok(output)) => PartialLine::Sample(ProfileSample {
+                task,
+                sample,
+                prompt_tokens: prompt.ids.len() as u64,
+                answer_tokens: output.answer_ids.len() as u64,
+                positions: output.positions as u64,
+                kl: output.kl.into_iter().next().unwrap_or_default(),
+                local_response: output.local_response.into_iter().next().unwrap_or_default(),
+                window_entropy: output.window_entropy,
+                hidden_change: output.hidden_change,
+                all_layers_kl: output.all_layers_kl.first().copied().unwrap_or_default(),
+            }),
+            (Self::At(_), Err(reason)) => PartialLine::Dropped(DroppedSample {
+                task,
+                sample,
+                reason,
+            }),
+        }
+    }
+}
+
+/// What the engine found, checked. The inner error says why the sample cannot be used; the outer one stops the stage.
+pub(crate) fn usable(
+    result: Result<SensitivityOutput, EngineError>,
+    model: &str,
+    name: &str,
+    sigmas: usize,
+    layers: usize,
+) -> Result<Result<SensitivityOutput, String>, RunnerError> {
+    let output = match result {
+        Ok(output) => output,
+        // not stored as a property of the sample: a profile is kept for good, and memory may have been short
+        Err(EngineError::Prompt(message)) => {
+            return Err(RunnerError::Data {
+                message: format!("model '{model}', calibration sample '{name}': {message}"),
+                hint: "run again: what was measured is kept".to_owned(),
+            });
+        }
+        Err(source) => {
+            let model = model.to_owned();
+            return Err(RunnerError::Model { model, source });
+        }
+    };
+    if output.positions < LEAST_POSITIONS {
+        return Ok(Err(format!(
+            "its answer has {} positions to average, {LEAST_POSITIONS} are needed",
+            output.positions
+        )));
+    }
+    check_numbers(&output, sigmas, layers).map_err(|problem| RunnerError::Data {
+        message: format!("model '{model}', calibration sample '{name}': {problem}"),
+        hint: "the model gives no usable numbers on this prompt; check its files".to_owned(),
+    })?;
+    Ok(Ok(output))
+}
+
+/// Every list has its length and every number is one.
+fn check_numbers(output: &SensitivityOutput, sigmas: usize, layers: usize) -> Result<(), String> {
+    let per_layer = |name: &str, values: &[f64]| match values.iter().position(|v| !v.is_finite()) {
+        Some(layer) => Err(format!("layer {layer}: {name} is {}", values[layer])),
+        None if values.len() != layers => {
+            Err(format!("{name} has {} layers of {layers}", values.len()))
+        }
+        None => Ok(()),
+    };
+    for (name, rows) in [
+        ("KL", &output.kl),
+        ("local response", &output.local_response),
+    ] {
+        if rows.len() != sigmas {
+            return Err(format!(
+                "{name} has {} noise scales of {sigmas}",
+                rows.len()
+            ));
+        }
+        rows.iter().try_for_each(|row| per_layer(name, row))?;
+    }
+    per_layer("window entropy", &output.window_entropy)?;
+    per_layer("hidden change", &output.hidden_change)?;
+    match output.all_layers_kl.iter().find(|kl| !kl.is_finite()) {
+        Some(kl) => Err(format!("the KL with every layer perturbed is {kl}")),
+        None if output.all_layers_kl.len() != sigmas => {
+            Err("the KL with every layer perturbed is missing".to_owned())
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ripplekv_tasks::StopRule;
+
+    use super::*;
+
+    fn prompt(tokens: usize, round: usize) -> CalibrationPrompt {
+        CalibrationPrompt {
+            task: "a_task",
+            sample: "one".to_owned(),
+            ids: vec![0; tokens],
+            stop: StopRule {
+                end_tokens: Vec::new(),
+                newline: None,
+                min_new_tokens: 0,
+            },
+            round,
+            unfit: None,
+        }
+    }
+
+    #[test]
+    fn groups_are_bounded_by_tokens_samples_and_rounds() {
+        let sizes = |tokens: &[usize], may_end| {
+            let prompts: Vec<CalibrationPrompt> = tokens
+                .iter()
+                .enumerate()
+                .map(|(place, tokens)| prompt(*tokens, place / 3))
+                .collect();
+            group_size(&prompts, may_end)
+        };
+        assert_eq!(sizes(&[2048, 2048, 2048, 2048, 1], false), 4);
+        assert_eq!(sizes(&[2048, 2048, 2048, 2048, 1], true), 3);
+        assert_eq!(sizes(&[10; 20], false), TOGETHER_SAMPLES);
+        // one that is longer than a group may be is measured all the same
+        assert_eq!(sizes(&[30_000, 10], false), 1);
+        assert_eq!(sizes(&[10], true), 1);
+    }
+
+    #[test]
+    fn numbers_that_are_none_name_their_layer() {
+        let good = SensitivityOutput {
+            answer_ids: vec![1, 2, 3],
+            positions: 2,
+            kl: vec![vec![0.1, 0.2]],
+            local_response: vec![vec![0.1, 0.2]],
+            all_layers_kl: vec![0.5],
+            window_entropy: vec![1.0, 1.0],
+            hidden_change: vec![0.1, 0.1],
+        };
+        assert_eq!(check_numbers(&good, 1, 2), Ok(()));
+        let mut bad = good.clone();
+        bad.kl[0][1] = f64::NAN;
+        assert_eq!(
+            check_numbers(&bad, 1, 2),
+            Err("layer 1: KL is NaN".to_owned())
+        );
+        let mut bad = good.clone();
+        bad.all_layers_kl[0] = f64::INFINITY;
+        assert!(check_numbers(&bad, 1, 2).is_err());
+        assert!(check_numbers(&good, 1, 3).is_err(), "a layer is missing");
+        assert!(
+            check_numbers(&good, 2, 2).is_err(),
+            "a noise scale is missing"
+        );
+    }
+}
