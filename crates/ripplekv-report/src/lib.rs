@@ -59,7 +59,7 @@ pub use compare::{
 pub use error::ReportError;
 pub use evidence::StoredEvidence;
 pub use figures::{FIGURES, FigureInfo};
-pub use frames::{CELL_COLUMNS, ColumnInfo, SAMPLE_COLUMNS};
+pub use frames::{CELL_COLUMNS, ColumnInfo, ColumnKind, SAMPLE_COLUMNS};
 pub use options::{ReportOptions, TaskLabel};
 pub use read::{CellSamples, Results, Sample, read_results};
 pub use references::{

@@ -42,9 +42,15 @@ fn spec_keys() -> Rows {
 }
 
 fn columns(columns: &[ColumnInfo]) -> Rows {
-    let row = |column: &ColumnInfo| vec![column.name.to_owned(), column.about.to_owned()];
+    let row = |column: &ColumnInfo| {
+        vec![
+            column.name.to_owned(),
+            column.kind.name().to_owned(),
+            column.about.to_owned(),
+        ]
+    };
     Rows {
-        columns: vec!["column", "meaning"],
+        columns: vec!["column", "type", "meaning"],
         rows: columns.iter().map(row).collect(),
     }
 }

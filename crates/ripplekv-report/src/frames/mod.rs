@@ -15,7 +15,7 @@ use crate::group::{Group, query_name};
 use crate::read::{CellSamples, Sample};
 use crate::summary::{CellSummary, kept_entries};
 
-pub use columns::{CELL_COLUMNS, ColumnInfo, SAMPLE_COLUMNS};
+pub use columns::{CELL_COLUMNS, ColumnInfo, ColumnKind, SAMPLE_COLUMNS};
 pub(crate) use csv::csv_bytes;
 pub(crate) use parquet::parquet_bytes;
 
@@ -149,7 +149,7 @@ pub(crate) fn samples_frame(
     frame.add(|row| row.sample.record.budget_entries);
     frame.add(|row| kept_entries(row.sample));
     frame.add(|row| Some(row.sample.record.cache_bytes));
-    frame.add(|row| Some(row.sample.record.must_keep_tokens));
+    frame.add(|row| Some(u64::from(row.sample.record.must_keep_tokens)));
     frame.add(|row| Some(row.sample.record.short_prompt));
     frame.add(|row| Some(row.sample.record.output_tokens));
     frame.add(|row| row.sample.record.finish.map(finish_name));

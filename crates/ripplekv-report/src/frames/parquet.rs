@@ -54,7 +54,8 @@ fn field(column: &Column) -> Result<TypePtr, ParquetError> {
         Dtype::Boolean => (Physical::BOOLEAN, None),
         Dtype::Float64 => (Physical::DOUBLE, None),
         Dtype::UInt64 => (Physical::INT64, Some(LogicalType::integer(64, false))),
-        _ => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        Dtype::String => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        other => return Err(unknown(column, other)),
     };
     let field = Type::primitive_type_builder(column.name(), physical)
         .with_repetition(Repetition::OPTIONAL)
@@ -78,12 +79,17 @@ fn put(column: &Column, file: &mut SerializedColumnWriter<'_>) -> Result<(), Par
             AnyValue::UInt64(value) => Some(value.cast_signed()),
             _ => None,
         }),
-        _ => put_as::<ByteArrayType>(column, file, |value| match value {
-            AnyValue::Null => None,
+        Dtype::String => put_as::<ByteArrayType>(column, file, |value| match value {
             AnyValue::String(text) => Some(ByteArray::from(text)),
-            other => Some(ByteArray::from(other.to_string().as_str())),
+            _ => None,
         }),
+        other => Err(unknown(column, other)),
     }
+}
+
+/// A type that would be written as another one is a fault of the frame, not something to guess at.
+fn unknown(column: &Column, found: &Dtype) -> ParquetError {
+    ParquetError::General(format!("column `{}` has type {found}", column.name()))
 }
 
 /// The values that are there, and for every row whether it has one.

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
+use parquet::basic::{LogicalType, Type as Physical};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
-use ripplekv_report::{CELL_COLUMNS, ColumnInfo, SAMPLE_COLUMNS, write_report};
+use ripplekv_report::{CELL_COLUMNS, ColumnInfo, ColumnKind, SAMPLE_COLUMNS, write_report};
 use tempfile::TempDir;
 
 use crate::results_folder::Folder;
@@ -95,6 +96,29 @@ fn parquet_reads_back_as_the_csv_does() {
     }
 }
 
+/// Notebooks compute with these columns: a number stored as a text is of no use to them.
+#[test]
+fn parquet_columns_have_the_documented_types() {
+    let folder = Folder::quickstart();
+    let out = written(&folder);
+    for (name, columns, _) in frames(&folder) {
+        let file = fs::File::open(out.path().join(format!("{name}.parquet"))).unwrap();
+        let reader = SerializedFileReader::new(file).unwrap();
+        let schema = reader.metadata().file_metadata().schema();
+        for (field, column) in schema.get_fields().iter().zip(columns) {
+            let expected = match column.kind {
+                ColumnKind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+                ColumnKind::Integer => (Physical::INT64, Some(LogicalType::integer(64, false))),
+                ColumnKind::Number => (Physical::DOUBLE, None),
+                ColumnKind::Truth => (Physical::BOOLEAN, None),
+            };
+            let logical = field.get_basic_info().logical_type_ref().cloned();
+            let found = (field.get_physical_type(), logical);
+            assert_eq!(found, expected, "{name}: {}", column.name);
+        }
+    }
+}
+
 #[test]
 fn a_report_without_a_cell_still_has_its_frames() {
     let folder = Folder::quickstart();
@@ -116,7 +140,10 @@ fn the_documentation_lists_every_column_in_order() {
     for columns in [CELL_COLUMNS, SAMPLE_COLUMNS] {
         let table: String = columns
             .iter()
-            .map(|column| format!("| {} | {} |\n", column.name, column.about))
+            .map(|column| {
+                let ColumnInfo { name, kind, about } = column;
+                format!("| {name} | {} | {about} |\n", kind.name())
+            })
             .collect();
         assert!(page.contains(&table), "not in docs/results.md:\n{table}");
     }
