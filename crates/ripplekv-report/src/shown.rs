@@ -12,7 +12,7 @@ use ripplekv_runner::record::Record;
 use serde::de::DeserializeOwned;
 
 use crate::group::Group;
-use crate::read::{CellSamples, Results, children, complete_lines};
+use crate::read::{CellSamples, LeftOut, Results, children, complete_lines};
 use crate::summary::CellSummary;
 
 /// What is stored of the prompts of one model and task.
@@ -60,14 +60,14 @@ impl TaskTexts {
             return Vec::new();
         }
         let mut values = Vec::new();
+        let mut left_out = LeftOut::default();
         for (place, line) in complete_lines(path, &mut self.warnings) {
             match serde_json::from_str(&line) {
                 Ok(value) => values.push(value),
-                Err(error) => self
-                    .warnings
-                    .push(format!("{place}: line left out: {error}")),
+                Err(error) => left_out.add(format!("{place}: line left out: {error}")),
             }
         }
+        left_out.tell(path, &mut self.warnings);
         values
     }
 
@@ -187,6 +187,8 @@ impl<'a> TaskRows<'a> {
 /// One prompt with what the methods kept of it at one budget: what the kept-position map shows.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KeptPrompt {
+    /// Title of the group it belongs to.
+    pub(crate) group: String,
     pub(crate) task: String,
     pub(crate) sample: String,
     pub(crate) budget: String,
@@ -224,6 +226,7 @@ pub(crate) fn kept_prompt(
                 let methods: Vec<_> = labels.iter().enumerate().filter_map(of_label).collect();
                 if !methods.is_empty() {
                     return Some(KeptPrompt {
+                        group: group.title(),
                         task: task.name.clone(),
                         sample: (*sample).to_owned(),
                         budget: budget.text.clone(),

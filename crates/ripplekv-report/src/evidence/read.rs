@@ -7,7 +7,7 @@ use std::path::Path;
 use ripplekv_runner::damage::{DamageSample, StoredDamage, read_damage};
 use ripplekv_runner::profile::{ProfileDocument, read_profile};
 
-use crate::read::children;
+use crate::read::{LeftOut, children};
 
 /// Part of the names of files that `ripplekv_runner::profile::calibration_path` gives.
 const CALIBRATED: &str = ".calibrated-";
@@ -96,10 +96,11 @@ impl EvidenceReader {
         let model = damage.head.model.clone();
         warnings.append(&mut damage.warnings);
         let layers = damage.head.layers;
+        let mut left_out = LeftOut::default();
         damage.samples.retain(|sample| match check(sample, layers) {
             Ok(()) => true,
             Err(problem) => {
-                warnings.push(format!(
+                left_out.add(format!(
                     "{}: damage of sample `{}/{}` left out: {problem}",
                     path.display(),
                     sample.task,
@@ -108,6 +109,7 @@ impl EvidenceReader {
                 false
             }
         });
+        left_out.tell(path, warnings);
         // Halves take every second sample: in this order every task is split evenly.
         damage
             .samples

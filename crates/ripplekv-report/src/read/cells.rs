@@ -6,7 +6,7 @@ use std::path::Path;
 use ripplekv_runner::cell::{Cell, CellKey};
 use serde_json::{Map, Value};
 
-use super::Reader;
+use super::{LeftOut, Reader};
 
 impl Reader {
     /// Keys of the sound cells in the file.
@@ -23,23 +23,25 @@ impl Reader {
             }
         };
         let mut keys = Vec::with_capacity(map.len());
+        let mut left_out = LeftOut::default();
         for (key, value) in map {
             match serde_json::from_value::<Cell>(value) {
                 Ok(cell) if cell.key.0 == key => {
                     keys.push(cell.key.clone());
                     self.add_cell(path, cell);
                 }
-                Ok(cell) => self.warn(format!(
+                Ok(cell) => left_out.add(format!(
                     "{}: cell `{key}` left out: it calls itself `{}`",
                     path.display(),
                     cell.key
                 )),
-                Err(error) => self.warn(format!(
+                Err(error) => left_out.add(format!(
                     "{}: cell `{key}` left out: {error}",
                     path.display()
                 )),
             }
         }
+        left_out.tell(path, &mut self.warnings);
         keys
     }
 

@@ -18,7 +18,7 @@ use crate::error::ReportError;
 use crate::evidence::{EvidenceReader, StoredEvidence, has_evidence};
 
 use lines::jsonl_files;
-pub(crate) use lines::{children, complete_lines};
+pub(crate) use lines::{LeftOut, children, complete_lines};
 use manifest::listed_cells;
 pub(crate) use manifest::model_hashes;
 use records::{Refused, Stored};
@@ -120,6 +120,7 @@ impl Reader {
             profiles,
             foreign_profile: BTreeMap::new(),
             newer: BTreeMap::new(),
+            lines: LeftOut::default(),
         };
         let listed = listed_cells(&manifest);
         let in_file = self.cells_file(&folder.join("cells.json"));
@@ -143,6 +144,7 @@ impl Reader {
             for (place, line) in complete_lines(&path, &mut self.warnings) {
                 unknown += usize::from(!self.record(place, &line, &mut refused));
             }
+            std::mem::take(&mut refused.lines).tell(&path, &mut self.warnings);
         }
         for (schema, count) in &refused.newer {
             self.warn(format!(
@@ -163,15 +165,17 @@ impl Reader {
             ));
         }
         for path in jsonl_files(&folder.join("timings")) {
+            let mut left_out = LeftOut::default();
             for (place, line) in complete_lines(&path, &mut self.warnings) {
                 match serde_json::from_str::<Timing>(&line) {
                     Ok(timing) => {
                         self.timings
                             .insert((timing.cell.clone(), timing.sample.clone()), timing);
                     }
-                    Err(error) => self.warn(format!("{place}: timing left out: {error}")),
+                    Err(error) => left_out.add(format!("{place}: timing left out: {error}")),
                 }
             }
+            left_out.tell(&path, &mut self.warnings);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use ripplekv_runner::record::{RECORD_SCHEMA, Record};
 use serde::Deserialize;
 
-use super::Reader;
 use super::cells::row_name;
+use super::{LeftOut, Reader};
 
 /// What keeps a folder's records out.
 pub(super) struct Refused {
@@ -18,6 +18,8 @@ pub(super) struct Refused {
     pub(super) foreign_profile: BTreeMap<String, usize>,
     /// Records of a schema that this program does not know: how many, by schema.
     pub(super) newer: BTreeMap<u32, usize>,
+    /// Lines of the file at hand that are no sound record.
+    pub(super) lines: LeftOut,
 }
 
 /// A record and where it stands.
@@ -44,7 +46,8 @@ impl Reader {
         let record = match serde_json::from_str::<Record>(line) {
             Ok(record) => record,
             Err(error) => {
-                self.warn(format!("{place}: record left out: {error}"));
+                let text = format!("{place}: record left out: {error}");
+                refused.lines.add(text);
                 return true;
             }
         };
@@ -64,7 +67,7 @@ impl Reader {
         if let Some(score) = record.score
             && !(0.0..=1.0).contains(&score)
         {
-            self.warn(format!(
+            refused.lines.add(format!(
                 "{place}: record left out: score {score} is not within 0 and 1"
             ));
             return true;

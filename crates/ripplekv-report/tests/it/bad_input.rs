@@ -123,8 +123,10 @@ fn damaged_new_and_foreign_lines_are_left_out() {
     let mut damaged = String::from("{not json}\n");
     damaged.push_str(&with("schema", 99.into()));
     damaged.push_str(&with("cell", "0123456789abcdef".into()));
-    damaged.push_str(&with("score", 7.5.into()));
     fs::write(&path, format!("{text}{damaged}")).unwrap();
+    let other = folder.path(results.path(), "records", "dossier_qa");
+    let text = fs::read_to_string(&other).unwrap();
+    fs::write(&other, text + &with("score", 7.5.into())).unwrap();
     let (summary, _) = report(&folder, &results);
     assert!(warned(&summary, "w0.jsonl:17: record left out"));
     assert!(warned(
@@ -141,6 +143,37 @@ fn damaged_new_and_foreign_lines_are_left_out() {
         "{:?}",
         summary.rows
     );
+}
+
+/// However many lines are damaged, what the tables lack still stands at the top.
+#[test]
+fn a_thousand_damaged_lines_are_one_warning_and_bury_nothing() {
+    let folder = Folder {
+        tasks: crate::results_folder::SIXTEEN_TASKS.to_vec(),
+        ..small()
+    };
+    let results = folder.written();
+    for (task, _) in &folder.tasks {
+        for kind in ["records", "timings"] {
+            let path = folder.path(results.path(), kind, task);
+            let text = fs::read_to_string(&path).unwrap();
+            // One line of the sound ones is lost too, so that cells are unfinished.
+            let (_, rest) = text.split_once('\n').unwrap();
+            fs::write(&path, format!("{}{rest}", "{damaged\n".repeat(1000))).unwrap();
+        }
+    }
+    let (summary, page) = report(&folder, &results);
+    assert!(
+        warned(&summary, "w0.jsonl: 1000 entries left out, the first: "),
+        "{:?}",
+        summary.warnings
+    );
+    assert!(warned(
+        &summary,
+        "and 7 more of this kind about the stored files"
+    ));
+    assert!(summary.warnings.len() < 40, "{:?}", summary.warnings);
+    assert!(page.contains("unfinished: narrativeqa n=3/4"), "{page}");
 }
 
 #[test]
