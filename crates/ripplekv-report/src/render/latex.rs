@@ -1,8 +1,14 @@
-//! LaTeX tables for papers: booktabs rules, best in bold, second underlined, published values in grey.
-//! Needs `\usepackage{booktabs}`, and `\usepackage{xcolor}` where published values stand.
+//! LaTeX tables for papers: booktabs rules, best in bold, second underlined, published values in grey, never wider than the page.
+//! Needs `\usepackage{booktabs,adjustbox}`, and `\usepackage{xcolor}` where published values stand.
 
 use crate::render::plain;
 use crate::tables::{Column, Mark, Table, Value, is_published};
+
+/// Most columns whose names stand upright; the names of a wider table are turned, so that its numbers stay readable.
+const UPRIGHT_COLUMNS: usize = 16;
+
+/// Longest text, in characters, that stays on one line; a column with a longer one is broken into lines.
+const LONGEST_LINE: usize = 40;
 
 /// A `table*` environment with the title as caption.
 pub(crate) fn latex(name: &str, table: &Table) -> String {
@@ -12,20 +18,29 @@ pub(crate) fn latex(name: &str, table: &Table) -> String {
         .filter(|column| !column.of_previous)
         .collect();
     let packages = if table.has_published() {
-        "% needs \\usepackage{booktabs} and \\usepackage{xcolor}\n"
+        "% needs \\usepackage{booktabs,adjustbox,xcolor}\n"
     } else {
-        "% needs \\usepackage{booktabs}\n"
+        "% needs \\usepackage{booktabs,adjustbox}\n"
     };
     let mut text = format!("{packages}\\begin{{table*}}[t]\n\\centering\n\\small\n");
-    let alignment: String = columns
-        .iter()
-        .map(|column| if column.left { 'l' } else { 'r' })
-        .collect();
-    text.push_str(&format!("\\begin{{tabular}}{{{alignment}}}\n\\toprule\n"));
+    let is_wide = columns.len() > UPRIGHT_COLUMNS;
+    if is_wide {
+        text.push_str("\\setlength{\\tabcolsep}{3pt}\n");
+    }
+    text.push_str(&format!(
+        "\\begin{{adjustbox}}{{max width=\\textwidth}}\n\\begin{{tabular}}{{{}}}\n\\toprule\n",
+        alignment(table)
+    ));
     if columns.iter().any(|column| !column.group.is_empty()) {
         group_lines(&mut text, &columns);
     }
-    let names: Vec<String> = columns.iter().map(|column| escape(&column.name)).collect();
+    let names: Vec<String> = columns
+        .iter()
+        .map(|column| match escape(&column.name) {
+            name if is_wide && !column.left => format!("\\rotatebox{{90}}{{{name}}}"),
+            name => name,
+        })
+        .collect();
     text.push_str(&format!("{} \\\\\n", names.join(" & ")));
     for block in &table.blocks {
         text.push_str("\\midrule\n");
@@ -41,7 +56,7 @@ pub(crate) fn latex(name: &str, table: &Table) -> String {
             text.push_str(&format!("{} \\\\\n", cells.join(" & ")));
         }
     }
-    text.push_str("\\bottomrule\n\\end{tabular}\n");
+    text.push_str("\\bottomrule\n\\end{tabular}\n\\end{adjustbox}\n");
     let caption: Vec<String> = std::iter::once(&table.title)
         .chain(&table.notes)
         .map(|sentence| escape(sentence.trim_end_matches('.')))
@@ -51,6 +66,24 @@ pub(crate) fn latex(name: &str, table: &Table) -> String {
         caption.join(". ")
     ));
     text
+}
+
+/// One letter a column; columns of sentences are as wide as a few words.
+fn alignment(table: &Table) -> String {
+    let columns = table.columns.iter().enumerate().skip(1);
+    let rows = || table.blocks.iter().flat_map(|block| &block.rows);
+    columns
+        .filter(|(_, column)| !column.of_previous)
+        .map(|(place, column)| {
+            let cells = rows().filter_map(|row| row.get(place));
+            let longest = cells.map(|value| plain(value).chars().count()).max();
+            match column.left {
+                true if longest > Some(LONGEST_LINE) => "p{5cm}",
+                true => "l",
+                false => "r",
+            }
+        })
+        .collect()
 }
 
 /// Spanning names above the columns, each with its own rule.
@@ -93,7 +126,7 @@ fn cells(table: &Table, row: &[Value]) -> Vec<String> {
                 if !below.is_empty() {
                     *above = format!(
                         "\\shortstack[r]{{{above}\\\\{{\\tiny {}}}}}",
-                        escape(&below)
+                        with_minus(&escape(&below))
                     );
                 }
             }
@@ -109,7 +142,7 @@ fn cells(table: &Table, row: &[Value]) -> Vec<String> {
 }
 
 fn cell(value: &Value) -> String {
-    let text = escape(&plain(value));
+    let text = with_minus(&escape(&plain(value)));
     match value {
         Value::Number {
             mark: Mark::Best, ..
@@ -117,9 +150,25 @@ fn cell(value: &Value) -> String {
         Value::Number {
             mark: Mark::Second, ..
         } => format!("\\underline{{{text}}}"),
-        Value::Number { .. } if text.starts_with('-') => format!("${text}$"),
         _ => text,
     }
+}
+
+/// The hyphen before a number becomes a minus.
+fn with_minus(text: &str) -> String {
+    let mut written = String::with_capacity(text.len());
+    let mut before = ' ';
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let is_number = characters.peek().is_some_and(char::is_ascii_digit);
+        if character == '-' && matches!(before, ' ' | '(') && is_number {
+            written.push_str("$-$");
+        } else {
+            written.push(character);
+        }
+        before = character;
+    }
+    written
 }
 
 fn escape(text: &str) -> String {
@@ -130,6 +179,10 @@ fn escape(text: &str) -> String {
                 escaped.push('\\');
                 escaped.push(character);
             }
+            // In LaTeX's own encoding these are other characters.
+            '<' => escaped.push_str("\\textless{}"),
+            '>' => escaped.push_str("\\textgreater{}"),
+            '|' => escaped.push_str("\\textbar{}"),
             '~' => escaped.push_str("\\textasciitilde{}"),
             '^' => escaped.push_str("\\textasciicircum{}"),
             '\\' => escaped.push_str("\\textbackslash{}"),

@@ -26,7 +26,7 @@ fn check(name: &str, text: &str) {
     for character in bare.chars() {
         depth += i32::from(character == '{') - i32::from(character == '}');
         assert!(depth >= 0, "{name}: a brace too many");
-        assert!(!"%#_^~".contains(character), "{name}: bare {character}");
+        assert!(!"%#_^~<>|".contains(character), "{name}: bare {character}");
     }
     assert_eq!(depth, 0, "{name}: a brace is open");
     assert_eq!(bare.matches('$').count() % 2, 0, "{name}");
@@ -42,8 +42,10 @@ fn check(name: &str, text: &str) {
         }
     }
     assert!(open.is_empty(), "{name}: {open:?} stays open");
+    assert!(bare.contains("\\begin{adjustbox}{max width=\\textwidth}\n\\begin{tabular}"));
     let start = bare.find("\\begin{tabular}{").unwrap() + "\\begin{tabular}{".len();
-    let columns = bare[start..].split('}').next().unwrap().len();
+    let alignment = bare[start..].split("}\n").next().unwrap();
+    let columns = alignment.replace("{5cm}", "").len();
     let table = bare[start..].split("\\end{tabular}").next().unwrap();
     // A line break inside a stacked cell is no end of a row.
     for row in table.lines().filter_map(|line| line.strip_suffix(" \u{1}")) {
@@ -75,7 +77,7 @@ fn every_table_would_compile() {
     let odd_names = Folder {
         methods: vec![
             ("full", "full", 0.0),
-            ("a_b & 50% {x} ~ ^ # $1$ \\end{tabular}", "snapkv", 0.1),
+            ("a_b & 50% {x} ~ ^ # $1$ <|> \\end{tabular}", "snapkv", 0.1),
         ],
         ..Folder::quickstart()
     };
@@ -95,6 +97,29 @@ fn every_table_would_compile() {
             assert!(check_all(&folder, &options) >= 3);
         }
     }
+}
+
+/// What a wide table needs to stay on the page, and numbers with a minus rather than a hyphen.
+#[test]
+fn wide_tables_are_turned_and_sentences_broken() {
+    let folder = Folder {
+        tasks: SIXTEEN_TASKS.to_vec(),
+        ..Folder::quickstart()
+    };
+    let (results, out) = (folder.written(), TempDir::new().unwrap());
+    let summary = write_report(&[results.path().to_owned()], out.path(), &folder.options());
+    let table = out.path().join(&summary.unwrap().rows[0].table);
+    let read = |name: &str| fs::read_to_string(table.join(name)).unwrap();
+    let main = read("main.tex");
+    assert!(
+        main.contains("& \\rotatebox{90}{passage\\_retrieval\\_en} &"),
+        "{main}"
+    );
+    assert!(main.contains("\nmethod & "), "the first name stays upright");
+    let differences = read("differences.tex");
+    assert!(differences.contains(" & $-$"), "{differences}");
+    assert!(!differences.contains(" -"), "{differences}");
+    assert!(!differences.contains("\\rotatebox"));
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn the_same_model_protocol_and_budget_has_the_published_row_and_the_gap() {
     assert!(row("10%", "snapkv").is_some() && row("10%", "snapkv, published").is_none());
     // Grey, never ranked, with the source and with what was left out.
     assert!(
-        latex.contains("\\textcolor{gray}{45.21}") && latex.contains("\\usepackage{xcolor}"),
+        latex.contains("\\textcolor{gray}{45.21}") && latex.contains("adjustbox,xcolor}"),
         "{latex}"
     );
     assert!(
