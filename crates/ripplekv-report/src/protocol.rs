@@ -69,18 +69,16 @@ pub(crate) fn table_protocols(cells: &[&Cell]) -> Vec<String> {
 /// A comparison before and after a change of the program is one over such a key.
 const MAY_DIFFER: &[&str] = &["numerics", "metrics", "dtype", "profile"];
 
-/// Whether two cells may be compared sample by sample: `None` where they ask different questions, else the settings in
-/// which they differ all the same, as `key value against value`.
-pub(crate) fn told_apart(left: &Cell, right: &Cell) -> Option<Vec<String>> {
-    if (&left.model, left.query, &left.task) != (&right.model, right.query, &right.task) {
-        return None;
-    }
+/// Whether two cells of one model, query mode and task may be compared sample by sample: the settings in which they differ
+/// all the same, as `key value against value`; an error holds those in which they ask different questions.
+pub(crate) fn told_apart(left: &Cell, right: &Cell) -> Result<Vec<String>, Vec<String>> {
     let names: BTreeSet<&String> = [&left.protocol, &right.protocol]
         .into_iter()
         .filter_map(Value::as_object)
         .flat_map(Map::keys)
         .collect();
     let mut differences = Vec::new();
+    let mut asked = Vec::new();
     for name in names {
         let (one, other) = (set(&left.protocol, name), set(&right.protocol, name));
         // Where it does not apply to one of them it cannot have made a difference.
@@ -89,17 +87,23 @@ pub(crate) fn told_apart(left: &Cell, right: &Cell) -> Option<Vec<String>> {
         if one == other || applies_to_one || name == ANSWER_KL {
             continue;
         }
-        if !MAY_DIFFER.contains(&name.as_str()) {
-            return None;
-        }
         let text = |value: Option<&Value>| match value {
             Some(Value::String(text)) => shortened(text).to_owned(),
             Some(value) => value.to_string(),
             None => "none".to_owned(),
         };
-        differences.push(format!("{name} {} against {}", text(one), text(other)));
+        let difference = format!("{name} {} against {}", text(one), text(other));
+        if MAY_DIFFER.contains(&name.as_str()) {
+            differences.push(difference);
+        } else {
+            asked.push(difference);
+        }
     }
-    Some(differences)
+    if asked.is_empty() {
+        Ok(differences)
+    } else {
+        Err(asked)
+    }
 }
 
 /// Whether the KLs of two cells are over the same tokens of the answers.
@@ -288,25 +292,35 @@ mod tests {
         };
         let one = cell("a", base.clone());
         for (key, value, expected) in [
-            ("bos", json!("auto"), Some(vec![])),
-            ("short_prompts", Value::Null, Some(vec![])),
-            ("answer_kl_tokens", json!(32), Some(vec![])),
-            ("profile", json!("ab"), Some(vec![])),
-            ("numerics", json!(2), Some(vec!["numerics 1 against 2"])),
-            ("dtype", json!("f16"), Some(vec!["dtype none against f16"])),
-            ("bos", json!("never"), None),
-            ("data", json!("d2"), None),
-            ("short_prompts", json!("full"), None),
-            ("a_key_of_tomorrow", json!(1), None),
+            ("bos", json!("auto"), Ok("")),
+            ("short_prompts", Value::Null, Ok("")),
+            ("answer_kl_tokens", json!(32), Ok("")),
+            ("profile", json!("ab"), Ok("")),
+            ("numerics", json!(2), Ok("numerics 1 against 2")),
+            ("dtype", json!("f16"), Ok("dtype none against f16")),
+            ("bos", json!("never"), Err("bos auto against never")),
+            ("data", json!("d2"), Err("data d1 against d2")),
+            (
+                "short_prompts",
+                json!("full"),
+                Err("short_prompts shrink against full"),
+            ),
+            (
+                "a_key_of_tomorrow",
+                json!(1),
+                Err("a_key_of_tomorrow none against 1"),
+            ),
         ] {
             let found = told_apart(&one, &with(key, value));
-            let expected = expected.map(|parts| parts.into_iter().map(str::to_owned).collect());
-            assert_eq!(found, expected, "{key}");
+            let found = found
+                .map(|parts| parts.join(", "))
+                .map_err(|parts| parts.join(", "));
+            assert_eq!(
+                found,
+                expected.map(str::to_owned).map_err(str::to_owned),
+                "{key}"
+            );
         }
-        assert_eq!(told_apart(&one, &cell("b", base.clone())), None);
-        let mut agnostic = one.clone();
-        agnostic.query = Query::Agnostic;
-        assert_eq!(told_apart(&one, &agnostic), None);
         assert!(!same_answer_kl(&one, &with("answer_kl_tokens", json!(32))));
     }
 

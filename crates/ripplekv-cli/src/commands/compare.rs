@@ -11,6 +11,12 @@ use crate::tables::plain_table;
 
 pub(crate) fn compare(arguments: &CompareArguments, output: Output) -> Result<(), Failure> {
     let left = Selection::parse(&arguments.left);
+    if left.folder.as_os_str().is_empty() {
+        return Err(Failure::Usage(format!(
+            "`{}` names no results folder\nhint: `ripplekv compare results/x:ripplekv :snapkv`; only the second side may leave its folder out",
+            arguments.left
+        )));
+    }
     let right = Selection::parse_beside(&arguments.right, &left.folder);
     let filter = CompareFilter {
         budgets: arguments.budgets.clone(),

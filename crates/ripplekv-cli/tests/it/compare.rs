@@ -95,6 +95,18 @@ fn wrong_arguments_end_with_the_code_of_their_kind() {
     compare(&["results/demo"], 2);
     compare(&["results/demo:snapkv", ":full", "--query", "both"], 2);
     compare(&["results/demo:snapkv", ":full", "--tasks", "--json"], 2);
+    let stderr = compare(&[":snapkv", "results/demo:full"], 2);
+    assert!(
+        stderr.contains("names no results folder\nhint: "),
+        "{stderr}"
+    );
+    let stderr = compare(&["results/demo:snapkv", ":full", "--query", "agnostic"], 4);
+    assert!(stderr.contains("no cell of query agnostic"), "{stderr}");
+    let stderr = compare(&["results/demo:snapkv", ":snapkv"], 4);
+    assert!(
+        stderr.contains("a row is not compared with itself"),
+        "{stderr}"
+    );
     let stderr = compare(&["results/nowhere", "results/demo"], 3);
     assert!(
         stderr.contains("results/nowhere: no such folder\nhint: "),

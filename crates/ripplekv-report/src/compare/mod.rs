@@ -18,7 +18,7 @@ use crate::stats::Interval;
 
 pub use outcome::{Comparison, Side, TaskComparison, WorstTask};
 pub use selection::{CompareFilter, Selection};
-use sides::{Pair, Selected};
+use sides::{Apart, Pair, Selected};
 use words::{Names, Verdict};
 
 /// Greatest p of a detectable difference.
@@ -57,17 +57,18 @@ pub fn compare(
         Selected::new(right, &right_results, filter, &unsampled)?,
     );
     let mut found: Vec<Compared> = Vec::new();
+    let mut apart = Apart::default();
     for one in &pair.left.groups {
         for other in &pair.right.groups {
             if (&one.model, one.query) == (&other.model, other.query) {
-                pair.compare_groups(one, other, options, &mut found);
+                pair.compare_groups(one, other, options, (&mut found, &mut apart));
             }
         }
     }
     if found.is_empty() {
-        return Err(pair.nothing_shared());
+        return Err(pair.nothing_shared(&apart));
     }
-    let warnings = pair.warnings(&found);
+    let warnings = pair.warnings(&found, &apart);
     for metric in Metric::ALL {
         let of_metric = || {
             let all = found.iter().enumerate();

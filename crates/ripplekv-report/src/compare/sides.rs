@@ -1,8 +1,8 @@
 //! Which rows of both sides meet, and their pairs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ripplekv_runner::cell::CellKey;
+use ripplekv_runner::cell::{Cell, CellKey, Query};
 
 use super::selection::{CompareFilter, Selection};
 use super::words::Names;
@@ -20,6 +20,54 @@ use crate::summary::CellSummary;
 const POINT_DECIMALS: usize = 1;
 
 type Row<'a> = (&'a str, Option<&'a str>);
+
+/// Tasks whose rows met but ask different questions on the two sides.
+#[derive(Debug, Default)]
+pub(super) struct Apart {
+    /// Settings in which they differ, by model, query mode and task.
+    asked: BTreeMap<(String, Query, String), BTreeSet<String>>,
+    /// Tasks that were compared all the same, in another protocol that both sides have.
+    compared: BTreeSet<(String, Query, String)>,
+}
+
+impl Apart {
+    fn note(&mut self, cell: &Cell, settings: &Result<Vec<String>, Vec<String>>) {
+        let key = (cell.model.clone(), cell.query, cell.task.clone());
+        match settings {
+            Ok(_) => {
+                self.compared.insert(key);
+            }
+            Err(asked) => self
+                .asked
+                .entry(key)
+                .or_default()
+                .extend(asked.iter().cloned()),
+        }
+    }
+
+    /// One sentence for the tasks that differ in the same settings.
+    fn sentences(&self) -> Vec<String> {
+        let mut tasks: BTreeMap<(&str, Query, Vec<&str>), Vec<&str>> = BTreeMap::new();
+        for (key, asked) in &self.asked {
+            if !self.compared.contains(key) {
+                let (model, query, task) = key;
+                let settings = asked.iter().map(String::as_str).collect();
+                let known = tasks.entry((model, *query, settings)).or_default();
+                known.push(task);
+            }
+        }
+        let sentence = |((model, query, settings), tasks): (_, Vec<&str>)| {
+            let settings: Vec<&str> = settings;
+            format!(
+                "{model}, query {}: {} not compared: the sides differ in {}",
+                query_name(query),
+                tasks.join(", "),
+                settings.join(", ")
+            )
+        };
+        tasks.into_iter().map(sentence).collect()
+    }
+}
 
 /// One side with what its folder holds.
 pub(super) struct Selected<'a> {
@@ -91,7 +139,10 @@ impl<'a> Selected<'a> {
             }
         }
         let hint = if known.is_empty() {
-            "`ripplekv run SPEC` fills a results folder".to_owned()
+            match self.filter.query.filter(|_| !self.results.cells.is_empty()) {
+                Some(query) => format!("the folder has no cell of query {}", query_name(query)),
+                None => "`ripplekv run SPEC` fills a results folder".to_owned(),
+            }
         } else {
             format!("the folder has {}", known.join(", "))
         };
@@ -145,7 +196,7 @@ impl<'a> Pair<'a> {
         one: &Group,
         other: &Group,
         options: &ReportOptions,
-        found: &mut Vec<Compared>,
+        (found, apart): (&mut Vec<Compared>, &mut Apart),
     ) {
         for row in self.left.rows(one) {
             for other_row in self.right.rows(other) {
@@ -158,8 +209,9 @@ impl<'a> Pair<'a> {
                     .filter_map(|task| {
                         let cell = one.cell(row.0, row.1, &task.name)?;
                         let other_cell = other.cell(other_row.0, other_row.1, &task.name)?;
-                        let settings = told_apart(&cell.cell, &other_cell.cell)?;
-                        Some((cell, other_cell, settings))
+                        let settings = told_apart(&cell.cell, &other_cell.cell);
+                        apart.note(&cell.cell, &settings);
+                        Some((cell, other_cell, settings.ok()?))
                     })
                     .collect();
                 for metric in Metric::ALL {
@@ -260,9 +312,10 @@ impl<'a> Pair<'a> {
         }
     }
 
-    pub(super) fn nothing_shared(&self) -> ReportError {
+    pub(super) fn nothing_shared(&self, apart: &Apart) -> ReportError {
         let (left, right) = (self.left.selection, self.right.selection);
         let names_none = left.method.is_none() && right.method.is_none();
+        let apart = apart.sentences();
         ReportError::NothingShared {
             left: left.to_string(),
             right: right.to_string(),
@@ -271,14 +324,54 @@ impl<'a> Pair<'a> {
                 format!(
                     "within one folder name a method: `ripplekv compare {folder}:ripplekv {folder}:snapkv`"
                 )
+            } else if !apart.is_empty() {
+                apart.join("; ")
+            } else if self.is_one_folder && left.method == right.method {
+                let (folder, method) = (left.folder.display(), left.method.as_deref());
+                let method = method.unwrap_or_default();
+                format!(
+                    "a row is not compared with itself; name another method or two budgets: `ripplekv compare {folder}:{method}@10% :{method}@30%`"
+                )
             } else {
                 "`ripplekv report` of both folders together shows what each has".to_owned()
             },
         }
     }
 
+    /// Tasks that only one of two folders has, of the models and query modes that both have.
+    fn one_sided(&self) -> Vec<String> {
+        let tasks = |selected: &Selected<'_>, like: &Group| -> Vec<String> {
+            let groups = selected.groups.iter();
+            let alike =
+                groups.filter(|group| (&group.model, group.query) == (&like.model, like.query));
+            let cells = alike.flat_map(|group| group.cells.values());
+            let scored = cells.filter(|cell| cell.scored > 0);
+            scored.map(|cell| cell.cell.task.clone()).collect()
+        };
+        let mut sentences = Vec::new();
+        for (one, other) in [(&self.left, &self.right), (&self.right, &self.left)] {
+            for group in &one.groups {
+                let known = tasks(other, group);
+                let names = group.averaged_tasks().into_iter().map(|task| &task.name);
+                let alone: Vec<&str> = names
+                    .filter(|name| tasks(one, group).contains(name) && !known.contains(name))
+                    .map(String::as_str)
+                    .collect();
+                if !known.is_empty() && !alone.is_empty() {
+                    sentences.push(format!(
+                        "{}: {} not compared: only {} has results",
+                        group.title(),
+                        alone.join(", "),
+                        one.selection.folder.display()
+                    ));
+                }
+            }
+        }
+        sentences
+    }
+
     /// What the folders and the compared rows need said, each once.
-    pub(super) fn warnings(&self, found: &[Compared]) -> Vec<String> {
+    pub(super) fn warnings(&self, found: &[Compared], apart: &Apart) -> Vec<String> {
         let mut warnings: Vec<String> = Vec::new();
         let mut add = |text: String| {
             if !warnings.contains(&text) {
@@ -298,6 +391,12 @@ impl<'a> Pair<'a> {
                     add(format!("{place}{}: {text}", group.title()));
                 }
             }
+        }
+        for text in apart.sentences() {
+            add(text);
+        }
+        for text in self.one_sided() {
+            add(text);
         }
         for compared in found {
             let hashes = |selected: &Selected<'_>| {

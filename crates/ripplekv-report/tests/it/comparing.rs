@@ -1,10 +1,11 @@
 //! Comparisons in words.
 
+use std::fs;
 use std::path::Path;
 
 use ripplekv_report::{CompareFilter, Comparisons, ReportError, Selection};
 use ripplekv_runner::cell::Query;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::results_folder::{Folder, SIXTEEN_TASKS};
@@ -269,6 +270,50 @@ fn other_questions_are_never_compared() {
     };
     let (left, right) = (one.written(), agnostic.written());
     assert!(compare(&one, &side(left.path(), None), &side(right.path(), None)).is_err());
+}
+
+/// A comparison over fewer tasks than the folders hold says which are missing from it, and why.
+#[test]
+fn tasks_that_are_not_compared_are_named() {
+    let folder = Folder::quickstart();
+    let (left, right) = (folder.written(), folder.written());
+    let path = right.path().join("cells.json");
+    let mut cells: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    for cell in cells.as_object_mut().unwrap().values_mut() {
+        if cell["task"] == "logbook_qa" {
+            cell["protocol"]["chat_template"] = "off".into();
+        }
+    }
+    fs::write(&path, cells.to_string()).unwrap();
+    fs::remove_file(folder.path(right.path(), "records", "module_line")).unwrap();
+    let sides = [left.path(), right.path()].map(|path| side(path, Some(("snapkv", "10%"))));
+    let found = compare(&folder, &sides[0], &sides[1]).unwrap();
+    assert_eq!(found.rows[0].n, 16);
+    let said = |words: &str| found.warnings.iter().any(|warning| warning.contains(words));
+    assert!(
+        said(
+            "query aware: logbook_qa not compared: the sides differ in chat_template auto against off"
+        ),
+        "{:?}",
+        found.warnings
+    );
+    assert!(
+        said(": module_line not compared: only "),
+        "{:?}",
+        found.warnings
+    );
+    // Nothing in common at all: the error says what keeps the sides apart.
+    let other = Folder {
+        protocol: json!({"chat_template": "off", "bos": "auto", "numerics": 1}),
+        ..Folder::quickstart()
+    };
+    let others = other.written();
+    let error = compare(&folder, &sides[0], &side(others.path(), None)).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("differ in chat_template auto against off"),
+        "{error}"
+    );
 }
 
 #[test]
