@@ -12,6 +12,7 @@ use plotters::style::{
     FontDesc, FontFamily, FontStyle, FontTransform, RGBAColor, ShapeStyle, TextStyle,
 };
 
+use crate::figures::compact::compact;
 use crate::figures::scene::{Anchor, FONT_HEIGHT_EM, Label, Scene, Shape, font_is_ready};
 use crate::figures::style::{Rgb, STYLE};
 
@@ -51,7 +52,7 @@ pub(crate) fn svg(scene: &Scene) -> Result<String, String> {
     let shown = format!("width=\"{}\" height=\"{}\"", scene.width, scene.height);
     let text = text.replacen(&drawn, &shown, 1);
     // what every element repeats is said once, at the top: a report holds many figures
-    let text = text.replace(" opacity=\"1\"", "");
+    let text = compact(&text.replace(" opacity=\"1\"", ""));
     let Some(family) = text.find(" font-family=").and_then(|start| {
         let end = text[start..].match_indices('"').nth(1)?.0;
         Some(text[start..=start + end].to_owned())

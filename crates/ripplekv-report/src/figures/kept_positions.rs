@@ -1,6 +1,8 @@
 //! Kept positions of one prompt: position in bins on x, layer on y, the share of kept entries as a colour; one panel a method,
 //! one budget. The colour runs from nearly white to dark blue, so that it reads without hue too.
 
+use std::ops::Range;
+
 use ripplekv_runner::kept::KeptBits;
 
 use crate::figures::axes::{Axes, round_ticks, tick_text};
@@ -109,8 +111,8 @@ fn draw(prompt: &KeptPrompt, panels: &[Panel<'_>]) -> Scene {
     let heading = Heading::new(
         &format!("Kept positions of one prompt at budget {}", prompt.budget),
         &format!(
-            "{}, sample {}. Share of a layer's cache entries kept, over its KV heads and the positions of a bin, rounded up to tens of percent.",
-            prompt.task, prompt.sample
+            "{}. {}, sample {}. Share of a layer's cache entries kept, over its KV heads and the positions of a bin, rounded up to tens of percent.",
+            prompt.group, prompt.task, prompt.sample
         ),
         width,
     );
@@ -174,6 +176,27 @@ fn rectangle(scene: &mut Scene, x: (f64, f64), y: (f64, f64), color: Rgb) {
     );
 }
 
+/// Neighbouring bins of one colour and layer, as (level, layer, bins), colour by colour; what is not kept at all has none.
+fn coloured_runs(panel: &Panel<'_>) -> Vec<(usize, usize, Range<usize>)> {
+    let mut runs = Vec::new();
+    for (layer, shares) in panel.shares.iter().enumerate() {
+        let mut bin = 0;
+        while bin < shares.len() {
+            let here = level(shares[bin]);
+            let same = shares[bin..]
+                .iter()
+                .take_while(|share| level(**share) == here);
+            let end = bin + same.count();
+            if here > 0 {
+                runs.push((here, layer, bin..end));
+            }
+            bin = end;
+        }
+    }
+    runs.sort_by_key(|(here, _, _)| *here);
+    runs
+}
+
 fn draw_panel(scene: &mut Scene, panel: &Panel<'_>, axes: &Axes, title_x: f64) {
     let room = axes.right - axes.left;
     scene.text(label(
@@ -187,25 +210,13 @@ fn draw_panel(scene: &mut Scene, panel: &Panel<'_>, axes: &Axes, title_x: f64) {
         (axes.top, axes.bottom),
         color(0),
     );
-    for (layer, shares) in panel.shares.iter().enumerate() {
+    for (here, layer, bins) in coloured_runs(panel) {
         let y = (axes.y(layer as f64 - 0.5), axes.y(layer as f64 + 0.5));
-        let mut bin = 0;
-        while bin < shares.len() {
-            // neighbours of one colour are one shape
-            let here = level(shares[bin]);
-            let same = shares[bin..]
-                .iter()
-                .take_while(|share| level(**share) == here);
-            let end = bin + same.count();
-            if here > 0 {
-                let x = (
-                    axes.x(panel.edges[bin] as f64),
-                    axes.x(panel.edges[end] as f64),
-                );
-                rectangle(scene, x, y, color(here));
-            }
-            bin = end;
-        }
+        let x = (
+            axes.x(panel.edges[bins.start] as f64),
+            axes.x(panel.edges[bins.end] as f64),
+        );
+        rectangle(scene, x, y, color(here));
     }
     for layer in (0..panel.shares.len()).step_by(layer_step(panel.shares.len())) {
         scene.text(Label {

@@ -4,6 +4,7 @@
 mod ablation_heatmap;
 mod axes;
 mod cell_grid;
+mod compact;
 mod draw;
 mod efficiency_cache;
 mod efficiency_latency;

@@ -18,6 +18,9 @@ const PLOT_HEIGHT: f64 = 340.0;
 /// Sizes that spread further than this are placed by their logarithm.
 const LINEAR_UP_TO: f64 = 6.0;
 
+/// Bands that show at full strength together.
+const BANDS: f64 = 5.0;
+
 struct Series<'a> {
     label: &'a str,
     color: Rgb,
@@ -165,14 +168,17 @@ fn draw_series(scene: &mut Scene, axes: &Axes, series: &[Series<'_>]) {
             .map(|(x, ends)| (axes.x(*x), axes.y(ends.low)));
         let outline: Vec<(f64, f64)> = upper.chain(lower).collect();
         if ends.len() > 1 {
-            scene.area(&outline, one.color, STYLE.band_opacity);
+            // Many bands on top of each other would add up to one dark field.
+            let opacity = STYLE.band_opacity * (BANDS / series.len() as f64).min(1.0);
+            scene.area(&outline, one.color, opacity);
         }
     }
     let single = series.iter().all(|one| one.points.len() == 1);
+    let room = (axes.right - axes.left) / (series.len() as f64 + 1.0);
     for (index, one) in series.iter().enumerate() {
         // With one budget there is no band: the methods stand side by side with their intervals.
         let shift = if single {
-            (index as f64 - (series.len() as f64 - 1.0) / 2.0) * 24.0
+            (index as f64 - (series.len() as f64 - 1.0) / 2.0) * room.min(24.0)
         } else {
             0.0
         };
@@ -261,6 +267,13 @@ fn subtitle(group: &Group) -> String {
     )
 }
 
+/// Scored samples behind the average of a row.
+fn samples(group: &Group, label: &str, budget: Option<&str>) -> usize {
+    let tasks = group.averaged_tasks().into_iter();
+    let cells = tasks.filter_map(|task| group.cell(label, budget, &task.name));
+    cells.map(|cell| cell.scored).sum()
+}
+
 fn data(group: &Group, budgets: &[&Budget]) -> Data {
     let mut rows = Vec::new();
     let all = std::iter::once(None).chain(budgets.iter().map(|budget| Some(budget.text.as_str())));
@@ -276,11 +289,14 @@ fn data(group: &Group, budgets: &[&Budget]) -> Data {
                 data_number(average.interval.map(|ends| ends.low)),
                 data_number(average.interval.map(|ends| ends.high)),
                 average.complete.to_string(),
+                samples(group, label, budget).to_string(),
             ]);
         }
     }
     Data {
-        header: vec!["method", "budget", "score", "ci_low", "ci_high", "complete"],
+        header: vec![
+            "method", "budget", "score", "ci_low", "ci_high", "complete", "n",
+        ],
         rows,
     }
 }

@@ -6,7 +6,7 @@ use crate::figures::frame::Heading;
 use crate::figures::scene::{Anchor, Label, Scene, fitted, label, text_width};
 use crate::figures::style::{Marker, Rgb, STYLE, series_look};
 use crate::figures::{Data, Figure, data_number};
-use crate::group::Group;
+use crate::group::{Group, GroupTask};
 use crate::metric::Metric;
 use crate::options::ReportOptions;
 
@@ -23,8 +23,16 @@ struct Panel<'a> {
     label: &'a str,
     color: Rgb,
     marker: Marker,
-    /// (task's place, baseline, method).
-    rows: Vec<(usize, f64, f64)>,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    /// The task's place in the group.
+    place: usize,
+    baseline: f64,
+    method: f64,
+    /// Samples of the method.
+    samples: usize,
 }
 
 pub(super) fn build(group: &Group, options: &ReportOptions) -> Vec<Figure> {
@@ -70,7 +78,12 @@ fn panels<'a>(group: &'a Group, baseline: &str, budget: &str) -> Vec<Panel<'a>> 
                     if method.is_unfinished() || cell.is_unfinished() {
                         return None;
                     }
-                    Some((place, cell.score?, method.score?))
+                    Some(Row {
+                        place,
+                        baseline: cell.score?,
+                        method: method.score?,
+                        samples: method.scored,
+                    })
                 })
                 .collect();
             Panel {
@@ -88,7 +101,10 @@ fn draw(group: &Group, baseline: &str, budget: &str, panels: &[Panel<'_>]) -> Sc
     let names: Vec<String> = group
         .tasks
         .iter()
-        .map(|task| fitted(&task.name, STYLE.small_size, 180.0))
+        .map(|task| {
+            let star = if at_chance(task) { " *" } else { "" };
+            format!("{}{star}", fitted(&task.name, STYLE.small_size, 180.0))
+        })
         .collect();
     let widest = names
         .iter()
@@ -101,8 +117,14 @@ fn draw(group: &Group, baseline: &str, budget: &str, panels: &[Panel<'_>]) -> Sc
     let heading = Heading::new(
         &format!("Score on each task at budget {budget}"),
         &format!(
-            "{}. Ring: {baseline}; marker: the method; at the right the difference in points.",
-            group.title()
+            "{}. {} Ring: {baseline}; marker: the method; at the right the difference in points.{}",
+            group.title(),
+            samples_sentence(panels),
+            if group.tasks.iter().any(at_chance) {
+                " *: full is at chance level."
+            } else {
+                ""
+            }
         ),
         width,
     );
@@ -135,14 +157,27 @@ fn draw(group: &Group, baseline: &str, budget: &str, panels: &[Panel<'_>]) -> Sc
     scene
 }
 
+fn at_chance(task: &GroupTask) -> bool {
+    let chance = task.chance.as_ref();
+    chance.is_some_and(|chance| chance.is_reached == Some(true))
+}
+
+/// n of the rows: one number where all agree.
+fn samples_sentence(panels: &[Panel<'_>]) -> String {
+    let counts = || panels.iter().flat_map(|panel| &panel.rows);
+    let least = counts().map(|row| row.samples).min().unwrap_or(0);
+    let most = counts().map(|row| row.samples).max().unwrap_or(0);
+    if least == most {
+        format!("n = {most} a task.")
+    } else {
+        format!("n = {least} to {most} a task.")
+    }
+}
+
 fn x_axis(panels: &[Panel<'_>]) -> ((f64, f64), Vec<f64>) {
     let values = || {
-        panels.iter().flat_map(|panel| {
-            panel
-                .rows
-                .iter()
-                .flat_map(|(_, left, right)| [*left, *right])
-        })
+        let rows = panels.iter().flat_map(|panel| &panel.rows);
+        rows.flat_map(|row| [row.baseline, row.method])
     };
     let low = values().fold(f64::INFINITY, f64::min);
     let high = values().fold(f64::NEG_INFINITY, f64::max);
@@ -178,9 +213,9 @@ fn draw_panel(scene: &mut Scene, panel: &Panel<'_>, axes: &Axes, ticks: &[f64]) 
         let x = axes.x(*tick);
         scene.line(&[(x, axes.top), (x, axes.bottom)], STYLE.grid, 1.0);
     }
-    for (place, baseline, method) in &panel.rows {
-        let y = row_middle(axes, *place);
-        let (from, to) = (axes.x(*baseline), axes.x(*method));
+    for row in &panel.rows {
+        let y = row_middle(axes, row.place);
+        let (from, to) = (axes.x(row.baseline), axes.x(row.method));
         scene.line(&[(from, y), (to, y)], panel.color, STYLE.line_width);
         scene.ring(from, y, STYLE.ink, STYLE.marker_radius + 0.5);
         scene.marker(to, y, panel.marker, panel.color, STYLE.marker_radius - 0.5);
@@ -189,7 +224,7 @@ fn draw_panel(scene: &mut Scene, panel: &Panel<'_>, axes: &Axes, ticks: &[f64]) 
             color: STYLE.muted,
             anchor: Anchor::End,
             ..label(
-                format!("{:+.1}", method - baseline),
+                format!("{:+.1}", row.method - row.baseline),
                 axes.right + DIFFERENCE_WIDTH - 4.0,
                 y + 4.0,
             )
@@ -214,14 +249,15 @@ fn draw_panel(scene: &mut Scene, panel: &Panel<'_>, axes: &Axes, ticks: &[f64]) 
 fn data(group: &Group, budget: &str, panels: &[Panel<'_>]) -> Data {
     let mut rows = Vec::new();
     for panel in panels {
-        for (place, baseline, method) in &panel.rows {
+        for row in &panel.rows {
             rows.push(vec![
-                group.tasks[*place].name.clone(),
+                group.tasks[row.place].name.clone(),
                 panel.label.to_owned(),
                 budget.to_owned(),
-                data_number(Some(*baseline)),
-                data_number(Some(*method)),
-                data_number(Some(method - baseline)),
+                data_number(Some(row.baseline)),
+                data_number(Some(row.method)),
+                data_number(Some(row.method - row.baseline)),
+                row.samples.to_string(),
             ]);
         }
     }
@@ -233,6 +269,7 @@ fn data(group: &Group, budget: &str, panels: &[Panel<'_>]) -> Data {
             "baseline",
             "score",
             "difference",
+            "n",
         ],
         rows,
     }

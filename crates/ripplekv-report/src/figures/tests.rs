@@ -232,6 +232,7 @@ fn kept_prompt(layers: usize, heads: usize, tokens: usize, methods: &[String]) -
         )
     };
     KeptPrompt {
+        group: "a model, query aware".to_owned(),
         task: "passage_retrieval_with_a_long_name".to_owned(),
         sample: "<b>&\"\u{7} ".repeat(20),
         budget: "10%".to_owned(),
