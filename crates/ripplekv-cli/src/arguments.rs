@@ -209,6 +209,9 @@ pub(crate) struct ReportArguments {
     /// Show the interval of every score in the main table, not of the average alone
     #[arg(long)]
     pub(crate) intervals: bool,
+    /// Method that differences are measured against, by its name in the tables. Default: full, and snapkv for a KL
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) baseline: Option<String>,
     /// Print the rows of the main table as JSON
     #[arg(long)]
     pub(crate) json: bool,

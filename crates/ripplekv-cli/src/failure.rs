@@ -37,7 +37,9 @@ impl Failure {
         match self {
             Self::Runner(error) => error.exit_code(),
             Self::Report(
-                ReportError::EmptySelection { .. } | ReportError::NothingShared { .. },
+                ReportError::EmptySelection { .. }
+                | ReportError::NothingShared { .. }
+                | ReportError::UnknownBaseline { .. },
             ) => exit::NOTHING_SELECTED,
             Self::Report(_) | Self::Data(_) => exit::SPEC_OR_DATA,
             Self::Usage(_) => exit::USAGE,

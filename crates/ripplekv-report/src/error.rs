@@ -24,6 +24,14 @@ pub enum ReportError {
         /// The folder as it was given.
         path: PathBuf,
     },
+    /// No table has a method of the baseline's name.
+    #[error("baseline `{baseline}` is no method of these results\nhint: they have {}", known.join(", "))]
+    UnknownBaseline {
+        /// The label as it was given.
+        baseline: String,
+        /// Every label, in table order.
+        known: Vec<String>,
+    },
     /// A file could not be written.
     #[error("{}: cannot write: {source}", path.display())]
     Write {

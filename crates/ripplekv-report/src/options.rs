@@ -19,7 +19,8 @@ pub struct TaskLabel {
 pub struct ReportOptions {
     /// Known tasks in table order; a task that is not listed comes last, in the category `other`.
     pub tasks: Vec<TaskLabel>,
-    /// Label of the method that differences are measured against; `full` where `None`.
+    /// Label of the method that differences are measured against; where `None`, `full`, and `snapkv` for a KL. A table
+    /// that has no such method falls back to these and says so.
     pub baseline: Option<String>,
     /// Bootstrap resamples behind every interval.
     pub bootstrap_resamples: usize,

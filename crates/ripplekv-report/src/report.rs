@@ -25,8 +25,8 @@ use crate::stats::Interval;
 use crate::summary::mean;
 use crate::tables::{Build, TABLES, Table, TableInfo};
 
-/// Most warnings shown; the rest are counted.
-const WARNINGS_SHOWN: usize = 25;
+/// Most warnings about stored files; the rest are counted, so that what the tables lack is not buried below them.
+const FILE_WARNINGS_SHOWN: usize = 25;
 
 /// What a report came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,8 +96,9 @@ pub fn write_report(
 ) -> Result<ReportSummary, ReportError> {
     let results = read_results(folders)?;
     let groups = groups(&results, options);
+    check_baseline(&groups, options)?;
     let evidence = evidence::analyse(&results.evidence, options);
-    let warnings = all_warnings(&results.warnings, &groups, &evidence);
+    let warnings = all_warnings(&results.warnings, &groups, &evidence, options);
 
     let mut output = Output::new(out);
     let mut page = String::from("# Report\n");
@@ -199,6 +200,26 @@ impl About<'_> {
     }
 }
 
+/// A baseline that no table knows is a slip of the pen, and must not fall back to another one silently.
+fn check_baseline(groups: &[Group], options: &ReportOptions) -> Result<(), ReportError> {
+    let Some(baseline) = &options.baseline else {
+        return Ok(());
+    };
+    let mut known: Vec<String> = Vec::new();
+    for label in groups.iter().flat_map(|group| &group.methods) {
+        if !known.contains(label) {
+            known.push(label.clone());
+        }
+    }
+    if known.is_empty() || known.contains(baseline) {
+        return Ok(());
+    }
+    Err(ReportError::UnknownBaseline {
+        baseline: baseline.clone(),
+        known,
+    })
+}
+
 /// What is established and what is not.
 fn push_findings(page: &mut String, findings: &[String]) {
     if findings.is_empty() {
@@ -219,8 +240,19 @@ fn terminal_findings(title: &str, findings: &[String]) -> Option<String> {
     (!lines.is_empty()).then(|| format!("{title}\n{lines}"))
 }
 
-fn all_warnings(reading: &[String], groups: &[Group], evidence: &[Evidence]) -> Vec<String> {
-    let mut warnings = reading.to_vec();
+fn all_warnings(
+    reading: &[String],
+    groups: &[Group],
+    evidence: &[Evidence],
+    options: &ReportOptions,
+) -> Vec<String> {
+    let mut warnings: Vec<String> = reading.iter().take(FILE_WARNINGS_SHOWN).cloned().collect();
+    if reading.len() > FILE_WARNINGS_SHOWN {
+        warnings.push(format!(
+            "and {} more of this kind about the stored files",
+            reading.len() - FILE_WARNINGS_SHOWN
+        ));
+    }
     let apart = groups
         .iter()
         .filter(|group| !group.protocol_note.is_empty());
@@ -237,6 +269,7 @@ fn all_warnings(reading: &[String], groups: &[Group], evidence: &[Evidence]) -> 
             _ => format!("{}: {warning}", group.title()),
         });
         warnings.extend(warned);
+        warnings.extend(baseline_warning(group, options));
     }
     for layers in evidence {
         let model = &layers.model;
@@ -244,6 +277,22 @@ fn all_warnings(reading: &[String], groups: &[Group], evidence: &[Evidence]) -> 
         warnings.extend(warned.map(|warning| format!("{model}: {warning}")));
     }
     warnings
+}
+
+/// Says where a table lacks the chosen baseline; that no table has it is an error.
+fn baseline_warning(group: &Group, options: &ReportOptions) -> Option<String> {
+    let chosen = options.baseline.as_ref()?;
+    let used = group.baseline(Metric::Score, options);
+    (!group.methods.contains(chosen)).then(|| {
+        format!(
+            "{}: no method `{chosen}` here, so {}",
+            group.title(),
+            used.map_or_else(
+                || "there are no differences of scores".to_owned(),
+                |used| format!("differences are from {used}")
+            )
+        )
+    })
 }
 
 /// What the manifests say of the runs: names, packs, programs, models.
@@ -292,14 +341,8 @@ fn push_warnings(page: &mut String, warnings: &[String]) {
         return;
     }
     page.push_str("\n**Before you read the numbers:**\n\n");
-    for warning in warnings.iter().take(WARNINGS_SHOWN) {
+    for warning in warnings {
         page.push_str(&format!("- {}\n", render::escape_markdown(warning)));
-    }
-    if warnings.len() > WARNINGS_SHOWN {
-        page.push_str(&format!(
-            "- and {} more of this kind\n",
-            warnings.len() - WARNINGS_SHOWN
-        ));
     }
 }
 

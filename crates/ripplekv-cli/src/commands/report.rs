@@ -19,6 +19,7 @@ pub(crate) fn report(arguments: &ReportArguments, output: Output) -> Result<(), 
     let defaults = options();
     let options = ReportOptions {
         intervals: arguments.intervals,
+        baseline: arguments.baseline.clone(),
         prompt_pages: arguments.prompt_pages.unwrap_or(defaults.prompt_pages),
         ..defaults
     };

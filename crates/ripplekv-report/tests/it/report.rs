@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use ripplekv_report::write_report;
+use ripplekv_report::{ReportError, ReportOptions, write_report};
 use ripplekv_runner::cell::Query;
 use serde_json::json;
 use tempfile::TempDir;
@@ -64,6 +64,35 @@ fn quickstart_table_on_a_terminal() {
              pyramidkv           60.32      *65.54         *64.82    *72.39       61.79    59.68      *64.09  56.64 to 72.56  24   1142.2   50.2 MiB
     * best of its budget
     "#);
+}
+
+#[test]
+fn differences_are_from_the_chosen_baseline_and_an_unknown_one_is_refused() {
+    let folder = Folder::quickstart();
+    let results = folder.written();
+    let report = |baseline: &str| {
+        let out = TempDir::new().unwrap();
+        let options = ReportOptions {
+            baseline: Some(baseline.to_owned()),
+            ..folder.options()
+        };
+        let summary = write_report(&[results.path().to_owned()], out.path(), &options)?;
+        let table = out.path().join(&summary.rows[0].table);
+        let read = |name: &str| fs::read_to_string(table.join(name)).unwrap();
+        Ok((read("differences.md"), read("task-dumbbell-10pct.svg")))
+    };
+    let (table, figure) = report("snapkv").unwrap();
+    assert!(table.contains("Method minus snapkv"), "{table}");
+    assert!(
+        table.contains("| pyramidkv ") && !table.contains("| snapkv "),
+        "{table}"
+    );
+    assert!(figure.contains("Ring: snapkv"), "{figure}");
+    let error: ReportError = report("snapvk").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "baseline `snapvk` is no method of these results\nhint: they have full, streaming-llm, snapkv, pyramidkv"
+    );
 }
 
 #[test]
@@ -264,10 +293,11 @@ fn markdown_and_latex_mark_best_and_second() {
     10%,pyramidkv,60.54,51.08,55.81,46.15,52.59,42.06,62.24,12,235.8,10863360,
     "#);
     insta::assert_snapshot!(at("main.tex"), @r#"
-    % needs \usepackage{booktabs}
+    % needs \usepackage{booktabs,adjustbox}
     \begin{table*}[t]
     \centering
     \small
+    \begin{adjustbox}{max width=\textwidth}
     \begin{tabular}{lrrrrrrrrr}
     \toprule
      & \multicolumn{3}{c}{single\_doc\_qa} & \multicolumn{1}{c}{multi\_doc\_qa} &  &  &  &  &  \\
@@ -282,6 +312,7 @@ fn markdown_and_latex_mark_best_and_second() {
     pyramidkv & \underline{60.54} & \underline{51.08} & \underline{55.81} & \underline{46.15} & \underline{52.59} & 42.06 to 62.24 & 12 & 235.8 & 10.4 MiB \\
     \bottomrule
     \end{tabular}
+    \end{adjustbox}
     \caption{Score by method and budget: smollm2-135m-instruct-q4, query aware. Scores are 0 to 100, rounded as LongBench does; the average is the mean of the rounded task scores. 95\% interval: percentile bootstrap over samples, inside each task. Kept entries (per layer and KV head) and bytes (of the whole compressed cache) are means over the tasks. n of each task: 4.}
     \label{tab:smollm2-135m-instruct-q4-aware-main}
     \end{table*}
