@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::prelude::*;
 use ripplekv_metrics::python::round_2;
 use ripplekv_metrics::sixteen_task_average;
 use ripplekv_metrics::statistics::leave_one_out;
@@ -187,24 +188,19 @@ impl Group {
         let mut averages = BTreeMap::new();
         for metric in Metric::ALL {
             let tasks = self.tasks_with(metric);
-            for (label, budget) in &rows {
-                let Some((value, complete)) =
-                    self.mean_of_tasks(metric, label, budget.as_deref(), &tasks)
-                else {
-                    continue;
-                };
+            let of_row = |(label, budget): &(String, Option<String>)| {
+                let row = (label.as_str(), budget.as_deref());
+                let (value, complete) = self.mean_of_tasks(metric, row.0, row.1, &tasks)?;
                 let average = RowAverage {
                     value,
-                    interval: self.interval(metric, (label, budget.as_deref()), &tasks, options),
-                    one_task_left_out: self.one_task_left_out(
-                        metric,
-                        (label, budget.as_deref()),
-                        &tasks,
-                    ),
+                    interval: self.interval(metric, row, &tasks, options),
+                    one_task_left_out: self.one_task_left_out(metric, row, &tasks),
                     complete,
                 };
-                averages.insert((metric, label.clone(), budget.clone()), average);
-            }
+                Some(((metric, label.clone(), budget.clone()), average))
+            };
+            let found: Vec<_> = rows.par_iter().filter_map(of_row).collect();
+            averages.extend(found);
         }
         self.averages = averages;
     }

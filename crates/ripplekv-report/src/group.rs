@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rayon::prelude::*;
 use ripplekv_runner::cell::{Cell, Query};
 use serde_json::Value;
 
@@ -293,17 +294,19 @@ fn build(
         }
     }
     let tasks = order_tasks(expected.keys().copied(), options);
-    let mut summaries = BTreeMap::new();
-    for (data, label) in cells.iter().zip(&labels) {
-        let cell = &data.cell;
-        let task = tasks.iter().find(|task| task.name == cell.task);
-        let count = expected.get(cell.task.as_str()).map_or(0, BTreeSet::len);
-        let summary = CellSummary::new(data, label.clone(), task, count, options);
-        summaries.insert(
-            (label.clone(), cell.budget.clone(), cell.task.clone()),
-            summary,
-        );
-    }
+    // Every cell is resampled by itself and from the same seed, so the order of work changes nothing.
+    let summaries: BTreeMap<_, _> = cells
+        .par_iter()
+        .zip(&labels)
+        .map(|(data, label)| {
+            let cell = &data.cell;
+            let task = tasks.iter().find(|task| task.name == cell.task);
+            let count = expected.get(cell.task.as_str()).map_or(0, BTreeSet::len);
+            let summary = CellSummary::new(data, label.clone(), task, count, options);
+            let key = (label.clone(), cell.budget.clone(), cell.task.clone());
+            (key, summary)
+        })
+        .collect();
     let mut budgets: Vec<Budget> = Vec::new();
     for budget in cells.iter().filter_map(|data| data.cell.budget.as_deref()) {
         if !budgets.iter().any(|known| known.text == budget) {

@@ -6,7 +6,6 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::mean_of_means;
 use super::summary::quantile_of_sorted;
 
 /// How to resample. Equal settings give equal intervals on every platform.
@@ -89,14 +88,13 @@ impl Bootstrap {
     /// On an empty stratum or settings out of range.
     pub fn mean(&self, strata: &[&[f64]]) -> Result<Interval, BootstrapError> {
         let sizes: Vec<_> = strata.iter().map(|values| values.len()).collect();
-        let mut drawn: Vec<Vec<f64>> = strata.iter().map(|values| values.to_vec()).collect();
         self.statistic(&sizes, |indices| {
-            for ((drawn, values), indices) in drawn.iter_mut().zip(strata).zip(indices) {
-                drawn.clear();
-                drawn.extend(indices.iter().map(|index| values[*index]));
+            let mut total = 0.0;
+            for (values, indices) in strata.iter().zip(indices) {
+                let sum: f64 = indices.iter().map(|index| values[*index]).sum();
+                total += sum / indices.len() as f64;
             }
-            let drawn: Vec<_> = drawn.iter().map(Vec::as_slice).collect();
-            mean_of_means(&drawn)
+            Some(total / strata.len() as f64)
         })
     }
 

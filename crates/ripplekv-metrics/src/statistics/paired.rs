@@ -6,7 +6,6 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use serde::Serialize;
 
 use super::bootstrap::{Bootstrap, BootstrapError, Interval};
-use super::mean_of_means;
 use super::summary::{detectable, leave_one_out, standard_error};
 
 /// What the samples say about the first side minus the second.
@@ -137,20 +136,21 @@ fn sign_flip_p(differences: &[Vec<f64>], observed: f64, settings: &Bootstrap) ->
     let mut generator = ChaCha8Rng::seed_from_u64(settings.seed);
     generator.set_stream(1);
     let least = observed.abs() * (1.0 - SLACK);
-    let mut flipped = differences.to_vec();
     let mut as_large = 0;
     for _ in 0..settings.resamples {
-        for (flipped, originals) in flipped.iter_mut().zip(differences) {
-            for (flipped, originals) in flipped.chunks_mut(64).zip(originals.chunks(64)) {
+        let mut total = 0.0;
+        for originals in differences {
+            let mut sum = 0.0;
+            for originals in originals.chunks(64) {
                 let bits = generator.next_u64();
-                for (place, (flipped, original)) in flipped.iter_mut().zip(originals).enumerate() {
+                for (place, original) in originals.iter().enumerate() {
                     let negative = bits >> place & 1 == 1;
-                    *flipped = if negative { -original } else { *original };
+                    sum += if negative { -original } else { *original };
                 }
             }
+            total += sum / originals.len() as f64;
         }
-        let strata: Vec<&[f64]> = flipped.iter().map(Vec::as_slice).collect();
-        let mean = mean_of_means(&strata).expect("the interval refused empty strata");
+        let mean = total / differences.len() as f64;
         as_large += usize::from(mean.abs() >= least);
     }
     (as_large + 1) as f64 / (settings.resamples + 1) as f64

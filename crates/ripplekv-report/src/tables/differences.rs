@@ -1,6 +1,7 @@
 //! Every method against the baseline on the same samples: mean difference with its interval, and what lies behind the mean.
 //! p values: sign-flip test, Holm's correction over the rows of one budget.
 
+use rayon::prelude::*;
 use ripplekv_metrics::statistics::{Flips, holm};
 
 use crate::group::Group;
@@ -84,7 +85,7 @@ fn rows(
 ) -> Vec<Vec<Value>> {
     let found: Vec<(&str, Difference)> = group
         .methods_at(Some(budget))
-        .into_iter()
+        .into_par_iter()
         .filter(|label| *label != baseline)
         .filter_map(|label| {
             Some((
