@@ -1,6 +1,6 @@
 //! What figures share around their plotting area: title lines on top, a legend at the right where no data can be.
 
-use crate::figures::scene::{Label, Scene, fitted, label, text_width, wrapped};
+use crate::figures::scene::{Label, Scene, fitted_apart, label, text_width, wrapped};
 use crate::figures::style::{Marker, Rgb, STYLE};
 
 /// Longest legend text in pixels; longer ones are cut, the data file has them whole.
@@ -63,11 +63,12 @@ pub(crate) struct Legend {
 
 impl Legend {
     pub(crate) fn new(entries: Vec<(Swatch, String)>) -> Legend {
-        let entries = entries
-            .into_iter()
-            .map(|(swatch, text)| (swatch, fitted(&text, STYLE.text_size, LEGEND_TEXT)))
-            .collect();
-        Legend { entries }
+        let texts: Vec<&str> = entries.iter().map(|(_, text)| text.as_str()).collect();
+        let texts = fitted_apart(&texts, STYLE.text_size, LEGEND_TEXT);
+        let swatches = entries.iter().map(|(swatch, _)| *swatch);
+        Legend {
+            entries: swatches.zip(texts).collect(),
+        }
     }
 
     pub(crate) fn width(&self) -> f64 {

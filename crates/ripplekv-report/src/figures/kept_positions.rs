@@ -7,7 +7,7 @@ use ripplekv_runner::kept::KeptBits;
 
 use crate::figures::axes::{Axes, round_ticks, tick_text};
 use crate::figures::frame::Heading;
-use crate::figures::scene::{Anchor, Label, Scene, fitted, label, text_width};
+use crate::figures::scene::{Anchor, Label, Scene, fitted_apart, label, text_width};
 use crate::figures::style::{Rgb, STYLE, between};
 use crate::figures::{Data, Figure, data_number};
 use crate::shown::KeptPrompt;
@@ -122,6 +122,8 @@ fn draw(prompt: &KeptPrompt, panels: &[Panel<'_>]) -> Scene {
     let mut scene = Scene::new(width, top + lines as f64 * line_height + STYLE.margin);
     heading.draw(&mut scene);
     draw_key(&mut scene, STYLE.margin, heading.height());
+    let labels: Vec<&str> = panels.iter().map(|panel| panel.label).collect();
+    let names = fitted_apart(&labels, STYLE.text_size, PANEL_WIDTH);
     for (index, panel) in panels.iter().enumerate() {
         let (column, line) = (index % PANELS_A_LINE, index / PANELS_A_LINE);
         let left = STYLE.margin + column as f64 * step + before;
@@ -135,7 +137,8 @@ fn draw(prompt: &KeptPrompt, panels: &[Panel<'_>]) -> Scene {
             // the first layer on top, as the prompt passes through them
             y_range: (panel.shares.len() as f64 - 0.5, -0.5),
         };
-        draw_panel(&mut scene, panel, &axes, left - before + 10.0);
+        let title_x = left - before + 10.0;
+        draw_panel(&mut scene, (panel, &names[index]), &axes, title_x);
     }
     scene
 }
@@ -197,13 +200,8 @@ fn coloured_runs(panel: &Panel<'_>) -> Vec<(usize, usize, Range<usize>)> {
     runs
 }
 
-fn draw_panel(scene: &mut Scene, panel: &Panel<'_>, axes: &Axes, title_x: f64) {
-    let room = axes.right - axes.left;
-    scene.text(label(
-        fitted(panel.label, STYLE.text_size, room),
-        axes.left,
-        axes.top - 10.0,
-    ));
+fn draw_panel(scene: &mut Scene, (panel, name): (&Panel<'_>, &str), axes: &Axes, title_x: f64) {
+    scene.text(label(name, axes.left, axes.top - 10.0));
     rectangle(
         scene,
         (axes.left, axes.right),

@@ -2,7 +2,7 @@
 
 use crate::figures::axes::{Axes, layer_ticks, round_ticks, tick_text};
 use crate::figures::frame::Heading;
-use crate::figures::scene::{Scene, fitted, label, text_width};
+use crate::figures::scene::{Scene, fitted_apart, label, text_width};
 use crate::figures::style::{Rgb, STYLE, series_look};
 use crate::figures::{Data, Figure, data_number};
 use crate::group::Group;
@@ -102,6 +102,9 @@ fn draw(group: &Group, budget: &str, panels: &[Panel<'_>]) -> Scene {
         heading.height() + lines as f64 * line_height + STYLE.margin,
     );
     heading.draw(&mut scene);
+    let labels: Vec<&str> = panels.iter().map(|panel| panel.label).collect();
+    // Room for n behind the name.
+    let names = fitted_apart(&labels, STYLE.text_size, PANEL_WIDTH - 80.0);
     for (index, panel) in panels.iter().enumerate() {
         let (column, line) = (index % PANELS_A_LINE, index / PANELS_A_LINE);
         let left = STYLE.margin + column as f64 * step + before;
@@ -114,19 +117,20 @@ fn draw(group: &Group, budget: &str, panels: &[Panel<'_>]) -> Scene {
             x_range: (-0.5, panel.kept.len() as f64 - 0.5),
             y_range: (0.0, ticks[ticks.len() - 1]),
         };
-        draw_panel(&mut scene, panel, &axes, &ticks, left - before + 10.0);
+        let title_x = left - before + 10.0;
+        draw_panel(&mut scene, (panel, &names[index]), &axes, &ticks, title_x);
     }
     scene
 }
 
-fn draw_panel(scene: &mut Scene, panel: &Panel<'_>, axes: &Axes, ticks: &[f64], title_x: f64) {
-    let room = axes.right - axes.left;
+fn draw_panel(
+    scene: &mut Scene,
+    (panel, name): (&Panel<'_>, &str),
+    axes: &Axes,
+    ticks: &[f64],
+    title_x: f64,
+) {
     let samples = format!(" (n = {})", panel.prompts);
-    let name = fitted(
-        panel.label,
-        STYLE.text_size,
-        room - text_width(&samples, STYLE.text_size),
-    );
     scene.text(label(
         format!("{name}{samples}"),
         axes.left,

@@ -210,6 +210,37 @@ pub(crate) fn fitted(text: &str, size: f64, width: f64) -> String {
     String::new()
 }
 
+/// Characters of what labels have in common that stay before an ellipsis, and after it.
+const COMMON_START: usize = 9;
+const COMMON_END: usize = 3;
+
+/// Each text as [`fitted`]; those that would read the same are cut where they are alike, so that a sweep's methods, which
+/// differ far behind, can be told apart.
+pub(crate) fn fitted_apart(texts: &[&str], size: f64, width: f64) -> Vec<String> {
+    let plain: Vec<String> = texts.iter().map(|text| fitted(text, size, width)).collect();
+    let of_text = |(place, text): (usize, &&str)| {
+        let alike = || {
+            let all = texts.iter().zip(&plain);
+            all.filter(|(other, shown)| *other != text && **shown == plain[place])
+        };
+        let common = alike()
+            .map(|(other, _)| {
+                let pairs = text.chars().zip(other.chars());
+                pairs.take_while(|(one, other)| one == other).count()
+            })
+            .min();
+        match common {
+            Some(common) if common > COMMON_START + COMMON_END => {
+                let start: String = text.chars().take(COMMON_START).collect();
+                let end: String = text.chars().skip(common - COMMON_END).collect();
+                fitted(&format!("{start}…{end}"), size, width)
+            }
+            _ => plain[place].clone(),
+        }
+    };
+    texts.iter().enumerate().map(of_text).collect()
+}
+
 /// Lines of whole words, none wider than `width`.
 pub(crate) fn wrapped(text: &str, size: f64, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
@@ -289,6 +320,13 @@ pub(crate) mod check {
         assert_eq!(fitted("short", 12.0, 200.0), "short");
         let cut = fitted("a label that is far too long", 12.0, 60.0);
         assert!(cut.ends_with('…') && text_width(&cut, 12.0) <= 60.0);
+        let long = "ripplekv center=geometric gamma=2.5 kernel=5 r=";
+        let sweep = [format!("{long}2"), format!("{long}16"), "snapkv".to_owned()];
+        let sweep: Vec<&str> = sweep.iter().map(String::as_str).collect();
+        assert_eq!(
+            fitted_apart(&sweep, 12.0, 150.0),
+            ["ripplekv … r=2", "ripplekv … r=16", "snapkv"]
+        );
         assert!(wrapped("one two three four five", 12.0, 60.0).len() > 1);
     }
 }

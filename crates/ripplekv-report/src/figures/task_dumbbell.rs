@@ -3,7 +3,7 @@
 
 use crate::figures::axes::{Axes, round_ticks, tick_text};
 use crate::figures::frame::Heading;
-use crate::figures::scene::{Anchor, Label, Scene, fitted, label, text_width};
+use crate::figures::scene::{Anchor, Label, Scene, fitted, fitted_apart, label, text_width};
 use crate::figures::style::{Marker, Rgb, STYLE, series_look};
 use crate::figures::{Data, Figure, data_number};
 use crate::group::{Group, GroupTask};
@@ -137,6 +137,9 @@ fn draw(group: &Group, baseline: &str, budget: &str, panels: &[Panel<'_>]) -> Sc
     );
     heading.draw(&mut scene);
     let (x_range, ticks) = x_axis(panels);
+    let labels: Vec<&str> = panels.iter().map(|panel| panel.label).collect();
+    let room = PANEL_WIDTH + DIFFERENCE_WIDTH - 14.0;
+    let labels = fitted_apart(&labels, STYLE.text_size, room);
     for (index, panel) in panels.iter().enumerate() {
         let (column, line) = (index % PANELS_A_LINE, index / PANELS_A_LINE);
         let top = heading.height() + line as f64 * line_height + ABOVE;
@@ -152,7 +155,7 @@ fn draw(group: &Group, baseline: &str, budget: &str, panels: &[Panel<'_>]) -> Sc
         if column == 0 {
             draw_names(&mut scene, &names, &axes);
         }
-        draw_panel(&mut scene, panel, &axes, &ticks);
+        draw_panel(&mut scene, (panel, &labels[index]), &axes, &ticks);
     }
     scene
 }
@@ -203,9 +206,7 @@ fn draw_names(scene: &mut Scene, names: &[String], axes: &Axes) {
     }
 }
 
-fn draw_panel(scene: &mut Scene, panel: &Panel<'_>, axes: &Axes, ticks: &[f64]) {
-    let room = PANEL_WIDTH + DIFFERENCE_WIDTH - 14.0;
-    let name = fitted(panel.label, STYLE.text_size, room);
+fn draw_panel(scene: &mut Scene, (panel, name): (&Panel<'_>, &str), axes: &Axes, ticks: &[f64]) {
     let (x, y) = (axes.left + STYLE.marker_radius, axes.top - 13.0);
     scene.marker(x, y, panel.marker, panel.color, STYLE.marker_radius);
     scene.text(label(name, axes.left + 14.0, axes.top - 9.0));
