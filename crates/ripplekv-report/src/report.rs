@@ -130,6 +130,8 @@ pub fn write_report(
         write_tables(others, about, &mut output, &mut page, &mut section)?;
         sections.push(section);
     }
+    let together = Section::new("all models, layer by layer".to_owned(), "several-models");
+    sections.extend(write_models(together, &evidence, &mut output, &mut page)?);
     for layers in &evidence {
         let title = render::escape_markdown(&layers.title());
         page.push_str(&format!("\n## {title}\n"));
@@ -189,6 +191,8 @@ enum About<'a> {
     Group(&'a Group, Option<&'a KeptPrompt>, &'a ReportOptions),
     /// The layers of a model.
     Layers(&'a Evidence),
+    /// The layers of all models, and the name of their folder.
+    Models(&'a [Evidence], &'a str),
 }
 
 impl About<'_> {
@@ -196,6 +200,7 @@ impl About<'_> {
         match self {
             About::Group(group, _, _) => &group.slug,
             About::Layers(evidence) => &evidence.slug,
+            About::Models(_, slug) => slug,
         }
     }
 }
@@ -383,6 +388,28 @@ fn write_tables(
     Ok(last)
 }
 
+/// What can be shown of several models together; `None` where that is nothing.
+fn write_models(
+    mut section: Section,
+    evidence: &[Evidence],
+    output: &mut Output,
+    page: &mut String,
+) -> Result<Option<Section>, ReportError> {
+    let slug = section.slug.clone();
+    let mut text = format!("\n## {}\n", render::escape_markdown(&section.title));
+    write_figures(
+        About::Models(evidence, &slug),
+        output,
+        &mut text,
+        &mut section,
+    )?;
+    if section.parts.is_empty() {
+        return Ok(None);
+    }
+    page.push_str(&text);
+    Ok(Some(section))
+}
+
 fn write_figures(
     about: About<'_>,
     output: &mut Output,
@@ -396,6 +423,7 @@ fn write_figures(
             }
             (figures::Build::Kept(build), About::Group(_, Some(kept), _)) => build(kept),
             (figures::Build::Layers(build), About::Layers(evidence)) => build(evidence),
+            (figures::Build::Models(build), About::Models(models, _)) => build(models),
             _ => Vec::new(),
         };
         for figure in drawn {

@@ -14,6 +14,7 @@ mod efficiency_throughput;
 mod frame;
 mod kept_positions;
 mod layer_budgets;
+mod models_layers;
 mod scene;
 mod score_by_budget;
 mod sensitivity_and_damage;
@@ -49,6 +50,8 @@ pub(crate) enum Build {
     Group(fn(&Group, &ReportOptions) -> Vec<Figure>),
     /// The layers of one model.
     Layers(fn(&Evidence) -> Vec<Figure>),
+    /// The layers of all models together.
+    Models(fn(&[Evidence]) -> Vec<Figure>),
     /// What methods kept of one prompt of a group of cells.
     Kept(fn(&KeptPrompt) -> Vec<Figure>),
 }
@@ -119,6 +122,11 @@ pub const FIGURES: &[FigureInfo] = &[
         name: "sensitivity-and-damage",
         about: "sensitivity and measured damage of every layer, with 95% bootstrap bands",
         build: Build::Layers(sensitivity_and_damage::build),
+    },
+    FigureInfo {
+        name: "models-layers",
+        about: "sensitivity and measured damage of every layer of several models, one panel a model",
+        build: Build::Models(models_layers::build),
     },
     FigureInfo {
         name: "sensitivity-scatter",

@@ -210,33 +210,33 @@ pub(crate) fn fitted(text: &str, size: f64, width: f64) -> String {
     String::new()
 }
 
-/// Characters of what labels have in common that stay before an ellipsis, and after it.
-const COMMON_START: usize = 9;
-const COMMON_END: usize = 3;
-
-/// Each text as [`fitted`]; those that would read the same are cut where they are alike, so that a sweep's methods, which
-/// differ far behind, can be told apart.
+/// Each text as [`fitted`]; those that would read the same lose what all of them say instead, so that a sweep's methods can
+/// be told apart: `ripplekv(…gamma=2,…r=4)`.
 pub(crate) fn fitted_apart(texts: &[&str], size: f64, width: f64) -> Vec<String> {
     let plain: Vec<String> = texts.iter().map(|text| fitted(text, size, width)).collect();
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split_inclusive([' ', ',', '(']);
+        words.map(str::to_owned).collect()
+    };
     let of_text = |(place, text): (usize, &&str)| {
-        let alike = || {
-            let all = texts.iter().zip(&plain);
-            all.filter(|(other, shown)| *other != text && **shown == plain[place])
-        };
-        let common = alike()
-            .map(|(other, _)| {
-                let pairs = text.chars().zip(other.chars());
-                pairs.take_while(|(one, other)| one == other).count()
-            })
-            .min();
-        match common {
-            Some(common) if common > COMMON_START + COMMON_END => {
-                let start: String = text.chars().take(COMMON_START).collect();
-                let end: String = text.chars().skip(common - COMMON_END).collect();
-                fitted(&format!("{start}…{end}"), size, width)
-            }
-            _ => plain[place].clone(),
+        let alike: Vec<Vec<String>> = texts
+            .iter()
+            .zip(&plain)
+            .filter(|(_, shown)| **shown == plain[place])
+            .map(|(other, _)| words(other))
+            .collect();
+        if alike.len() < 2 {
+            return plain[place].clone();
         }
+        let mut shown = String::new();
+        for (word_place, word) in words(text).iter().enumerate() {
+            if word_place == 0 || !alike.iter().all(|other| other.contains(word)) {
+                shown.push_str(word);
+            } else if !shown.ends_with('…') {
+                shown.push('…');
+            }
+        }
+        fitted(&shown, size, width)
     };
     texts.iter().enumerate().map(of_text).collect()
 }
@@ -320,12 +320,19 @@ pub(crate) mod check {
         assert_eq!(fitted("short", 12.0, 200.0), "short");
         let cut = fitted("a label that is far too long", 12.0, 60.0);
         assert!(cut.ends_with('…') && text_width(&cut, 12.0) <= 60.0);
-        let long = "ripplekv center=geometric gamma=2.5 kernel=5 r=";
-        let sweep = [format!("{long}2"), format!("{long}16"), "snapkv".to_owned()];
+        let sweep = |gamma: u32, r: u32| {
+            format!("ripplekv(center=geometric,gamma={gamma},kernel=5,window=64,r={r})")
+        };
+        let sweep = [sweep(2, 4), sweep(2, 16), sweep(4, 4), "snapkv".to_owned()];
         let sweep: Vec<&str> = sweep.iter().map(String::as_str).collect();
         assert_eq!(
-            fitted_apart(&sweep, 12.0, 150.0),
-            ["ripplekv … r=2", "ripplekv … r=16", "snapkv"]
+            fitted_apart(&sweep, 12.0, 200.0),
+            [
+                "ripplekv(…gamma=2,…r=4)",
+                "ripplekv(…gamma=2,…r=16)",
+                "ripplekv(…gamma=4,…r=4)",
+                "snapkv"
+            ]
         );
         assert!(wrapped("one two three four five", 12.0, 60.0).len() > 1);
     }

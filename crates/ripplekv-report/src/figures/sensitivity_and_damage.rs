@@ -14,17 +14,21 @@ const PANEL_HEIGHT: f64 = 130.0;
 /// Panel title and the room above it.
 const ABOVE: f64 = 42.0;
 
-struct Panel {
-    title: String,
+/// What was measured of every layer of a model.
+#[derive(Clone)]
+pub(super) struct Curve {
+    pub(super) title: String,
     /// `sensitivity`, or `damage` with its budget.
-    curve: &'static str,
-    budget: String,
-    color: Rgb,
-    layers: Vec<Estimate>,
+    pub(super) curve: &'static str,
+    pub(super) budget: String,
+    pub(super) samples: usize,
+    pub(super) color: Rgb,
+    pub(super) marker: Marker,
+    pub(super) layers: Vec<Estimate>,
 }
 
 pub(super) fn build(evidence: &Evidence) -> Vec<Figure> {
-    let panels = panels(evidence);
+    let panels = curves(evidence);
     if panels.is_empty() {
         return Vec::new();
     }
@@ -40,10 +44,11 @@ pub(super) fn build(evidence: &Evidence) -> Vec<Figure> {
     }]
 }
 
-fn panels(evidence: &Evidence) -> Vec<Panel> {
+/// Sensitivity where it was measured, then damage at every budget.
+pub(super) fn curves(evidence: &Evidence) -> Vec<Curve> {
     let mut panels = Vec::new();
     if let Some(profile) = &evidence.profile {
-        panels.push(Panel {
+        panels.push(Curve {
             title: format!(
                 "Sensitivity: KL under value noise of one layer, sigma {} (n = {} samples)",
                 profile.sigma.chosen,
@@ -51,7 +56,9 @@ fn panels(evidence: &Evidence) -> Vec<Panel> {
             ),
             curve: "sensitivity",
             budget: String::new(),
+            samples: profile.samples.len(),
             color: series_look(0).0,
+            marker: series_look(0).1,
             layers: profile
                 .sensitivity
                 .iter()
@@ -66,21 +73,23 @@ fn panels(evidence: &Evidence) -> Vec<Panel> {
         });
     }
     for (place, curve) in evidence.curves.iter().enumerate() {
-        panels.push(Panel {
+        panels.push(Curve {
             title: format!(
                 "Damage: KL with one layer compressed to {} (n = {} samples)",
                 curve.budget, curve.samples
             ),
             curve: "damage",
             budget: curve.budget.clone(),
+            samples: curve.samples,
             color: series_look(place + 1).0,
+            marker: series_look(place + 1).1,
             layers: curve.layers.clone(),
         });
     }
     panels
 }
 
-fn draw(evidence: &Evidence, panels: &[Panel]) -> Scene {
+fn draw(evidence: &Evidence, panels: &[Curve]) -> Scene {
     let ticks: Vec<Vec<f64>> = panels.iter().map(y_ticks).collect();
     let widest = ticks
         .iter()
@@ -124,7 +133,7 @@ fn draw(evidence: &Evidence, panels: &[Panel]) -> Scene {
     scene
 }
 
-fn draw_curve(scene: &mut Scene, axes: &Axes, panel: &Panel) {
+pub(super) fn draw_curve(scene: &mut Scene, axes: &Axes, panel: &Curve) {
     let at = |layer: usize, value: f64| (axes.x(layer as f64), axes.y(value));
     let bands: Vec<(usize, Interval)> = panel
         .layers
@@ -146,11 +155,11 @@ fn draw_curve(scene: &mut Scene, axes: &Axes, panel: &Panel) {
         .collect();
     scene.line(&points, panel.color, STYLE.line_width);
     for (x, y) in points {
-        scene.marker(x, y, Marker::Circle, panel.color, STYLE.marker_radius - 1.5);
+        scene.marker(x, y, panel.marker, panel.color, STYLE.marker_radius - 1.5);
     }
 }
 
-fn y_ticks(panel: &Panel) -> Vec<f64> {
+fn y_ticks(panel: &Curve) -> Vec<f64> {
     let (mut low, mut high) = (0.0_f64, f64::MIN_POSITIVE);
     for estimate in &panel.layers {
         let ends = estimate.interval;
@@ -164,7 +173,7 @@ fn y_ticks(panel: &Panel) -> Vec<f64> {
     round_ticks(low, high, 4)
 }
 
-fn data(panels: &[Panel]) -> Data {
+fn data(panels: &[Curve]) -> Data {
     let mut rows = Vec::new();
     for panel in panels {
         for (layer, estimate) in panel.layers.iter().enumerate() {

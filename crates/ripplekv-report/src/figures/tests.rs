@@ -315,6 +315,39 @@ fn layers_of_a_small_and_of_a_deep_model_are_readable() {
 }
 
 #[test]
+fn several_models_have_a_panel_each_and_their_greatest_layer_is_one() {
+    let build = FIGURES.iter().find_map(|info| match &info.build {
+        Build::Models(build) => Some(build),
+        _ => None,
+    });
+    let build = build.unwrap();
+    let model = |name: &str, layers, budgets| {
+        let mut evidence = crate::evidence::tests::made_up(layers, budgets);
+        evidence.model = name.to_owned();
+        evidence
+    };
+    let long = "a-model-with-a-rather-long-name-of-its-own-and-more-of-it-8b-instruct";
+    let models = [
+        model("one", 30, 2),
+        model(long, 126, 1),
+        model("without-damage", 2, 0),
+    ];
+    assert!(
+        build(&models[..1]).is_empty(),
+        "one model has its own figure"
+    );
+    let figure = &build(&models)[0];
+    texts_are_readable(&figure.scene);
+    let text = svg(&figure.scene).unwrap();
+    assert!(text.contains("\none (n = ") && text.contains("\ndamage at "));
+    for name in ["one", long, "without-damage"] {
+        let shares = figure.data.rows.iter().filter(|row| row[0] == name);
+        let greatest = shares.map(|row| row[4].parse::<f64>().unwrap());
+        assert_eq!(greatest.fold(0.0, f64::max), 1.0, "{name}");
+    }
+}
+
+#[test]
 fn pictures_repeat_byte_for_byte_and_hold_something() {
     let group = group(&names("t", 2), &["10%", "20%"], &names("m", 2), 4);
     let figure = first_figure(&group);
