@@ -7,8 +7,9 @@ use crate::tables::{Column, Mark, Table, Value, is_published};
 /// Most columns whose names stand upright; the names of a wider table are turned, so that its numbers stay readable.
 const UPRIGHT_COLUMNS: usize = 16;
 
-/// Longest text, in characters, that stays on one line; a column with a longer one is broken into lines.
+/// Longest text, in characters, that stays on one line; a column with a longer one is broken into lines where its words allow it.
 const LONGEST_LINE: usize = 40;
+const LONGEST_WORD: usize = 25;
 
 /// A `table*` environment with the title as caption.
 pub(crate) fn latex(name: &str, table: &Table) -> String {
@@ -75,10 +76,15 @@ fn alignment(table: &Table) -> String {
     columns
         .filter(|(_, column)| !column.of_previous)
         .map(|(place, column)| {
-            let cells = rows().filter_map(|row| row.get(place));
-            let longest = cells.map(|value| plain(value).chars().count()).max();
+            let texts = || rows().filter_map(|row| row.get(place)).map(plain);
+            let is_longer = |text: &str, least: usize| text.chars().count() > least;
+            let is_long = texts().any(|text| is_longer(&text, LONGEST_LINE));
+            let breaks = texts().all(|text| {
+                let mut words = text.split(' ');
+                words.all(|word| !is_longer(word, LONGEST_WORD))
+            });
             match column.left {
-                true if longest > Some(LONGEST_LINE) => "p{5cm}",
+                true if is_long && breaks => "p{5cm}",
                 true => "l",
                 false => "r",
             }

@@ -104,6 +104,14 @@ fn every_table_would_compile() {
 fn wide_tables_are_turned_and_sentences_broken() {
     let folder = Folder {
         tasks: SIXTEEN_TASKS.to_vec(),
+        methods: vec![
+            ("full", "full", 0.0),
+            (
+                "snapkv(gamma=2.5,kernel=5,r=8,scorer=other,window=64)",
+                "snapkv",
+                0.3,
+            ),
+        ],
         ..Folder::quickstart()
     };
     let (results, out) = (folder.written(), TempDir::new().unwrap());
@@ -116,6 +124,8 @@ fn wide_tables_are_turned_and_sentences_broken() {
         "{main}"
     );
     assert!(main.contains("\nmethod & "), "the first name stays upright");
+    // A name without spaces cannot be broken: its column is as wide as it is.
+    assert!(main.contains("\\begin{tabular}{lrrr"), "{main}");
     let differences = read("differences.tex");
     assert!(differences.contains(" & $-$"), "{differences}");
     assert!(!differences.contains(" -"), "{differences}");
