@@ -5,7 +5,8 @@
 
 Runs kvpress itself: its presses are hung on transformers' model, the prompt goes through once, and the kept
 positions are read off the cache it leaves, by finding every remaining key (and value) in the uncompressed cache.
-Nothing of its selection is repeated here. Everything is f32 on the CPU and follows from the seeds below.
+Nothing of its selection is repeated here. kvpress has no h2o: its sets are worked out here from the attention that
+transformers gives. Everything is f32 on the CPU and follows from the seeds below.
 
 A kept set can only be compared where summation order cannot change it, so seeds are tried in order until the last
 kept and the first dropped score differ by at least SMALLEST_SAFE_GAP of their size in every layer, head and budget;
@@ -19,7 +20,7 @@ import sys
 import kvpress
 import torch
 import transformers
-from kvpress import KeyDiffPress, KnormPress, SnapKVPress, StreamingLLMPress, TOVAPress
+from kvpress import KeyDiffPress, KnormPress, ObservedAttentionPress, SnapKVPress, StreamingLLMPress, TOVAPress
 from transformers import DynamicCache, LlamaForCausalLM
 
 from importlib.metadata import version
@@ -133,7 +134,12 @@ def streaming_cases(model, ids):
 
 
 # Name, press, entries at the end that always stay.
-PLAIN_METHODS = [("knorm", KnormPress, 0), ("tova", TOVAPress, 1), ("keydiff", KeyDiffPress, 0)]
+PLAIN_METHODS = [
+    ("knorm", KnormPress, 0),
+    ("tova", TOVAPress, 1),
+    ("keydiff", KeyDiffPress, 0),
+    ("observed-attention", ObservedAttentionPress, 0),
+]
 PLAIN_KEPT_TOKENS = [100, 20, 2]
 
 
@@ -149,6 +155,28 @@ def plain_cases(model, ids):
     return cases, worst
 
 
+# Window, kept entries a layer and KV head.
+H2O_CASES = [(8, 100), (8, 20), (8, 9), (8, 8), (32, 64)]
+
+
+@torch.no_grad()
+def h2o_cases(model, ids):
+    """Attention summed over all queries, mean over the query group: the best before the window, and the window."""
+    attentions = model.model(torch.tensor([ids]), output_attentions=True).attentions
+    group = model.config.num_attention_heads // model.config.num_key_value_heads
+    scores = [layer[0].sum(1).unflatten(0, (-1, group)).mean(1) for layer in attentions]
+    cases, worst = [], float("inf")
+    for window, kept in H2O_CASES:
+        prefix = len(ids) - window
+        positions = [
+            [sorted(row[:prefix].topk(kept - window).indices.tolist()) + list(range(prefix, len(ids))) for row in layer]
+            for layer in scores
+        ]
+        worst = min(worst, smallest_gap(scores, kept, window))
+        cases.append({"method": "h2o", "window": window, "kept_tokens": kept, "kept": positions})
+    return cases, worst
+
+
 def fixture(folder):
     model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     for seed in range(FIRST_SEED, FIRST_SEED + 200):
@@ -156,14 +184,15 @@ def fixture(folder):
         ids = torch.randint(0, model.config.vocab_size, (PROMPT_TOKENS,), generator=generator).tolist()
         cases, scores, snapkv_gap = snapkv_cases(model, ids)
         plain, plain_gap = plain_cases(model, ids)
-        gap = min(snapkv_gap, plain_gap)
+        h2o, h2o_gap = h2o_cases(model, ids)
+        gap = min(snapkv_gap, plain_gap, h2o_gap)
         if gap >= SMALLEST_SAFE_GAP:
             break
     else:
         raise SystemExit(f"{folder}: no seed with a gap of {SMALLEST_SAFE_GAP}")
     double = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
-    exact = snapkv_cases(double, ids)[0] + plain_cases(double, ids)[0]
-    assert [case["kept"] for case in exact] == [case["kept"] for case in cases + plain], "f64 keeps other entries"
+    exact = snapkv_cases(double, ids)[0] + plain_cases(double, ids)[0] + h2o_cases(double, ids)[0]
+    assert [case["kept"] for case in exact] == [case["kept"] for case in cases + plain + h2o], "f64 keeps other entries"
     stored = [
         {
             "window": window,
@@ -179,7 +208,7 @@ def fixture(folder):
         "seed": seed,
         "ids": ids,
         "smallest_relative_gap": gap,
-        "cases": cases + plain + streaming_cases(model, ids),
+        "cases": cases + plain + h2o + streaming_cases(model, ids),
         "scores": stored,
     }
 

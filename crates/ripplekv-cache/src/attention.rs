@@ -186,6 +186,7 @@ mod tests {
             keys: keys.clone(),
             values: keys.clone(),
             window_queries: Some(queries.clone()),
+            column_sums: None,
         }
     }
 

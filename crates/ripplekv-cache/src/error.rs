@@ -103,6 +103,9 @@ pub enum CacheError {
         /// Asked for.
         want: usize,
     },
+    /// A scorer asked for column sums, and the prefill did not store them.
+    #[error("the snapshot holds no column sums of attention but they are needed")]
+    MissingColumnSums,
     /// Tensor operation.
     #[error(transparent)]
     Tensor(#[from] candle_core::Error),

@@ -35,7 +35,8 @@ pub use compressed::{CompressedCache, CompressedLayer, kept_hash};
 pub use distribute::distribute;
 pub use error::CacheError;
 pub use methods::{
-    METHODS, Method, MethodInfo, method_by_name, method_params, needed_signal, parse_method,
+    METHODS, Method, MethodInfo, method_by_name, method_params, needed_signal, needs_all_layers,
+    parse_method,
 };
 pub use params::ParamInfo;
 pub use perturb::{Noise, NoiseKey, NoiseNorm, NoisePositions};

@@ -8,6 +8,8 @@ use candle_core::Tensor;
 pub struct Needs {
     /// Queries of the last so many prompt positions, after rope.
     pub window_queries: usize,
+    /// How much attention each entry gets from the whole prompt: a second sweep over all scores.
+    pub column_sums: bool,
 }
 
 impl Needs {
@@ -16,6 +18,7 @@ impl Needs {
     pub fn union(self, other: Self) -> Self {
         Self {
             window_queries: self.window_queries.max(other.window_queries),
+            column_sums: self.column_sums || other.column_sums,
         }
     }
 }
@@ -29,6 +32,10 @@ pub struct LayerState {
     pub values: Tensor,
     /// Queries after rope of the last positions, `[heads, window, head_dim]`, where a scorer asked for them.
     pub window_queries: Option<Tensor>,
+    /// How much attention each entry gets, `[kv_heads, n]` in f32, where a scorer asked for it: summed over the prompt's
+    /// queries, of which those from position j on see entry j, and averaged over the query heads of the KV head's group.
+    /// A row sums to n.
+    pub column_sums: Option<Tensor>,
 }
 
 /// All layers of one prompt.

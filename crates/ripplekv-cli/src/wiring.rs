@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ripplekv_cache::{
     ALLOCATORS, Budget, CacheError, METHODS, Method, MethodInfo, NUMERICS_VERSION, RippleMapping,
-    SCORERS, method_params, needed_signal, parse_method,
+    SCORERS, method_params, needed_signal, needs_all_layers, parse_method,
 };
 use ripplekv_engine::ModelLoader;
 use ripplekv_metrics::jieba::{SOURCE_FILES, Segmenter, Sources};
@@ -71,6 +71,7 @@ fn method_entry(info: &'static MethodInfo) -> MethodEntry {
         parse: Arc::new(|given| parse_method(info.name, given).map_err(problem)),
         must_keep_tokens: Arc::new(|params| must_keep_tokens(info.name, params)),
         needs_signal: Arc::new(|params| needed_signal(info.name, params)),
+        needs_all_layers: Arc::new(|params| needs_all_layers(info.name, params)),
     }
 }
 

@@ -73,6 +73,7 @@ fn begin<'a>(
     let options = PrefillOptions {
         needs: Needs {
             window_queries: ENTROPY_WINDOW,
+            ..Needs::default()
         },
         hidden_change: true,
         ..PrefillOptions::default()

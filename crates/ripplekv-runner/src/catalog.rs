@@ -15,6 +15,9 @@ pub type MustKeep = Arc<dyn Fn(&Value) -> usize + Send + Sync>;
 /// Name of the profile signal that a method with parsed parameters needs (`sensitivity`, `local_response`), if any.
 pub type NeedsSignal = Arc<dyn Fn(&Value) -> Option<&'static str> + Send + Sync>;
 
+/// Whether a method with parsed parameters gives no layer a budget before it has seen all layers of the prompt.
+pub type NeedsAllLayers = Arc<dyn Fn(&Value) -> bool + Send + Sync>;
+
 /// Layer weights from per-layer numbers by the ripple mapping: min-max normalise, r^s, centre, clip, with the
 /// parameters `r`, `gamma`, `center` of a JSON object.
 pub type RippleWeights = fn(signal: &[f64], params: &Value) -> Result<Vec<f64>, ParamProblem>;
@@ -66,6 +69,8 @@ pub struct MethodEntry {
     pub must_keep_tokens: MustKeep,
     /// See [`NeedsSignal`].
     pub needs_signal: NeedsSignal,
+    /// See [`NeedsAllLayers`].
+    pub needs_all_layers: NeedsAllLayers,
 }
 
 impl std::fmt::Debug for MethodEntry {

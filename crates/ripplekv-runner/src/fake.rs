@@ -43,6 +43,7 @@ pub fn catalog() -> Catalog {
         parse: Arc::new(|given| parse(given, params)),
         must_keep_tokens: Arc::new(|params| number(params, must_keep)),
         needs_signal: Arc::new(|_| None),
+        needs_all_layers: Arc::new(|_| false),
     };
     let ripplekv = MethodEntry {
         scorer: Some("snapkv"),

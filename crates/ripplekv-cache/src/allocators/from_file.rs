@@ -100,6 +100,7 @@ pub(super) const INFO: AllocatorInfo = AllocatorInfo {
     source: "numbers measured elsewhere",
     params: || MappingParams::describe_after::<Source>(DOCS),
     signal: None,
+    needs_all_layers: false,
     parse: |given| {
         let parsed = read(given)?;
         let mut canonical = parsed.mapping.canonical();

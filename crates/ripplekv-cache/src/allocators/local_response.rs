@@ -15,6 +15,7 @@ pub(super) const INFO: AllocatorInfo = AllocatorInfo {
     source: "ablation of arXiv 2608.08684",
     params: MappingParams::describe,
     signal: Some(SIGNAL),
+    needs_all_layers: false,
     parse: |given| Ok(MappingParams::read(given)?.canonical().into()),
     build: |given| Ok(Box::new(LocalResponse(MappingParams::read(given)?))),
 };

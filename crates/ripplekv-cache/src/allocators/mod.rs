@@ -58,6 +58,9 @@ pub struct AllocatorInfo {
     pub params: fn() -> Vec<ParamInfo>,
     /// Name of the profile signal it reads, if any.
     pub signal: Option<&'static str>,
+    /// Whether it gives no layer a budget before it has seen all of them in the prompt at hand, so that layers cannot be
+    /// compressed while prefilling.
+    pub needs_all_layers: bool,
     /// Checks parameters and writes defaults out.
     pub(crate) parse: fn(&Map<String, Value>) -> Result<Value, CacheError>,
     /// Builds from parameters.

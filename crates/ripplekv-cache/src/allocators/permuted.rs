@@ -37,6 +37,7 @@ pub(super) const INFO: AllocatorInfo = AllocatorInfo {
     source: "control",
     params: || MappingParams::describe_after::<Order>(DOCS),
     signal: Some(SIGNAL),
+    needs_all_layers: false,
     parse: |given| {
         let parsed = read(given)?;
         let mut canonical = parsed.mapping.canonical();

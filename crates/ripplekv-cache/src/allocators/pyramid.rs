@@ -40,6 +40,7 @@ pub(super) const INFO: AllocatorInfo = AllocatorInfo {
     source: "arXiv 2406.02069; kvpress PyramidKVPress",
     params: || params::describe::<Pyramid>(DOCS),
     signal: None,
+    needs_all_layers: false,
     parse: |given| Ok(serde_json::json!({ "beta": read(given)?.beta })),
     build: |given| Ok(Box::new(read(given)?)),
 };

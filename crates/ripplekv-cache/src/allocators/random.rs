@@ -35,6 +35,7 @@ pub(super) const INFO: AllocatorInfo = AllocatorInfo {
     source: "control",
     params: || MappingParams::describe_after::<Draw>(DOCS),
     signal: None,
+    needs_all_layers: false,
     parse: |given| {
         let parsed = read(given)?;
         let mut canonical = parsed.mapping.canonical();

@@ -15,6 +15,7 @@ pub(super) const INFO: AllocatorInfo = AllocatorInfo {
     source: "arXiv 2608.08684",
     params: MappingParams::describe,
     signal: Some(SIGNAL),
+    needs_all_layers: false,
     parse: |given| Ok(MappingParams::read(given)?.canonical().into()),
     build: |given| Ok(Box::new(Ripple(MappingParams::read(given)?))),
 };

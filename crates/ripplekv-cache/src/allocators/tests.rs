@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Method, SCORERS, distribute, needed_signal, parse_method};
+use crate::{Method, SCORERS, distribute, needed_signal, needs_all_layers, parse_method};
 
 const CENTERS: [Center; 3] = [Center::None, Center::Mean, Center::Geometric];
 
@@ -301,6 +301,10 @@ fn any_scorer_takes_any_allocator() {
             assert_eq!(weights.len(), 3);
             assert_eq!(needed_signal("ripplekv", &canonical), allocator.signal);
             assert_eq!(needed_signal("snapkv", &canonical), allocator.signal);
+            assert_eq!(
+                needs_all_layers("snapkv", &canonical),
+                allocator.needs_all_layers
+            );
         }
     }
     assert_eq!(needed_signal("ripplekv", &json!({})), Some("sensitivity"));

@@ -11,6 +11,7 @@ pub(super) const INFO: AllocatorInfo = AllocatorInfo {
     source: "SnapKV, StreamingLLM",
     params: Vec::new,
     signal: None,
+    needs_all_layers: false,
     parse: |_| Ok(json!({})),
     build: |_| Ok(Box::new(Uniform)),
 };

@@ -2,8 +2,10 @@
 //! the parameters `scorer` and `allocator` replace a method's own.
 
 mod full;
+mod h2o;
 mod keydiff;
 mod knorm;
+mod observed_attention;
 mod pyramidkv;
 mod ripplekv;
 mod snapkv;
@@ -39,6 +41,8 @@ pub const METHODS: &[MethodInfo] = &[
     knorm::INFO,
     tova::INFO,
     keydiff::INFO,
+    h2o::INFO,
+    observed_attention::INFO,
     pyramidkv::INFO,
     ripplekv::INFO,
 ];
@@ -112,6 +116,13 @@ pub fn parse_method(name: &str, params: &Value) -> Result<Value, CacheError> {
 pub fn needed_signal(name: &str, params: &Value) -> Option<&'static str> {
     let (_, allocator) = Parts::find(name, params).ok()?.pair?;
     allocator.signal
+}
+
+/// Whether the allocator of a method with these parameters must see all layers of a prompt before it gives budgets.
+#[must_use]
+pub fn needs_all_layers(name: &str, params: &Value) -> bool {
+    let parts = Parts::find(name, params).ok().and_then(|parts| parts.pair);
+    parts.is_some_and(|(_, allocator)| allocator.needs_all_layers)
 }
 
 impl Method {

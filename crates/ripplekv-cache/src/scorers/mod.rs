@@ -1,7 +1,9 @@
 //! Scorers: how important each cached prompt entry of each KV head is.
 
+mod h2o;
 mod keydiff;
 mod knorm;
+mod observed_attention;
 mod snapkv;
 mod streaming_llm;
 mod tova;
@@ -98,6 +100,8 @@ pub const SCORERS: &[ScorerInfo] = &[
     knorm::INFO,
     tova::INFO,
     keydiff::INFO,
+    h2o::INFO,
+    observed_attention::INFO,
 ];
 
 /// What a layer keeps at least where a scorer has no must-keep set, as in kvpress: no cache is empty.
@@ -106,6 +110,13 @@ const LEAST_ENTRIES: usize = 1;
 /// Keys of a layer in f32, `[kv_heads, n, head_dim]` row by row.
 fn key_values(layer: &LayerState) -> Result<Vec<f32>, CacheError> {
     Ok(layer.keys.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+}
+
+/// The attention that each entry gets, `[kv_heads, n]` row by row, summed over queries and averaged over the query group.
+fn column_sums(layer: &LayerState) -> Result<Vec<f32>, CacheError> {
+    let sums = layer.column_sums.as_ref();
+    let sums = sums.ok_or(CacheError::MissingColumnSums)?;
+    Ok(sums.flatten_all()?.to_vec1()?)
 }
 
 /// Sum of squares, channel by channel.

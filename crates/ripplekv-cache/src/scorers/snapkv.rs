@@ -63,6 +63,7 @@ impl Scorer for SnapKv {
     fn needs(&self) -> Needs {
         Needs {
             window_queries: self.window,
+            ..Needs::default()
         }
     }
 

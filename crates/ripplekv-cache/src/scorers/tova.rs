@@ -22,7 +22,10 @@ pub(super) const INFO: ScorerInfo = ScorerInfo {
 
 impl Scorer for Tova {
     fn needs(&self) -> Needs {
-        Needs { window_queries: 1 }
+        Needs {
+            window_queries: 1,
+            ..Needs::default()
+        }
     }
 
     fn must_keep_tokens(&self) -> usize {

@@ -34,7 +34,7 @@ fn names() {
         (
             "snapkv]",
             "snpakv]",
-            "error: demo.yaml:7: methods[2]: unknown method 'snpakv'\nhint: did you mean 'snapkv'? valid: full, streaming-llm, snapkv, knorm, tova, keydiff, pyramidkv",
+            "error: demo.yaml:7: methods[2]: unknown method 'snpakv'\nhint: did you mean 'snapkv'? valid: full, streaming-llm, snapkv, knorm, tova, keydiff, h2o, observed-attention, pyramidkv",
         ),
         (
             "snapkv]",

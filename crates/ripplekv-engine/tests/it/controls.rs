@@ -238,7 +238,10 @@ fn kept_positions_come_back_as_the_records_hash_says() {
 fn short_prompts_follow_their_rule() {
     let decoder = tiny::decoder(MODEL);
     let ids = tiny::ids(17, 120, decoder.config().vocab_size);
-    let needs = Needs { window_queries: 64 };
+    let needs = Needs {
+        window_queries: 64,
+        ..Needs::default()
+    };
     let snapshot = decoder
         .prefill(&ids, needs, &mut |_, _| ())
         .unwrap()

@@ -1,4 +1,5 @@
-//! Kept sets and scores equal kvpress 0.5.5's on the tiny models (fixture by tools/make_kept_fixtures.py).
+//! Kept sets and scores equal kvpress 0.5.5's on the tiny models, and h2o's, which kvpress lacks, those of transformers'
+//! attention (fixture by tools/make_kept_fixtures.py).
 
 use candle_core::{DType, Device};
 use ripplekv_cache::{Method, Needs, SCORERS};
@@ -72,7 +73,10 @@ fn decoder(name: &str) -> Box<dyn ripplekv_model::Decoder> {
 fn kept_sets_equal_kvpress() {
     for prompt in fixture().prompts {
         let decoder = decoder(&prompt.model);
-        let needs = Needs { window_queries: 64 };
+        let needs = Needs {
+            window_queries: 64,
+            column_sums: true,
+        };
         let snapshot = decoder
             .prefill(&prompt.ids, needs, &mut |_, _| ())
             .unwrap()
@@ -109,6 +113,7 @@ fn snapkv_scores_equal_kvpress() {
         for case in &prompt.scores {
             let needs = Needs {
                 window_queries: case.window,
+                ..Needs::default()
             };
             let snapshot = decoder
                 .prefill(&prompt.ids, needs, &mut |_, _| ())

@@ -88,7 +88,10 @@ fn every_method_decodes_as_masked_full_attention() {
         let (weights, decoder) = (tiny::weights(name), tiny::decoder(name));
         let n = 260;
         let ids = tiny::ids(7, n + 12, decoder.config().vocab_size);
-        let needs = Needs { window_queries: 64 };
+        let needs = Needs {
+            window_queries: 64,
+            column_sums: true,
+        };
         let prefill = decoder.prefill(&ids[..n], needs, &mut |_, _| ()).unwrap();
         let everything = everything(decoder.as_ref(), n);
         for info in METHODS {

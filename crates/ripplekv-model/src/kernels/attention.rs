@@ -9,13 +9,13 @@ use super::micro::{Chunk, LANES, ROWS, accumulate};
 use super::rows::Rows;
 
 /// Entries of one block: keys and values of 64 channels are 128 KiB, within a second-level cache.
-const ENTRY_BLOCK: usize = 256;
+pub(super) const ENTRY_BLOCK: usize = 256;
 
 /// Keys of one KV head, `[panel of LANES entries, channel]`.
 pub(crate) struct KeyPanels {
     /// Channels, filled up with zeros to whole chunks.
-    channels: usize,
-    values: Vec<Chunk>,
+    pub(super) channels: usize,
+    pub(super) values: Vec<Chunk>,
 }
 
 impl KeyPanels {
@@ -64,18 +64,55 @@ pub(crate) struct Seen<'a> {
     pub(crate) causal_from: Option<usize>,
 }
 
+/// Queries of one KV head as rows of products, `[position, head of the group]`, filled up to whole groups of rows with
+/// the last one.
+#[derive(Default)]
+pub(super) struct Queries {
+    pub(super) rows: Rows,
+    scaled: Vec<f32>,
+}
+
+impl Queries {
+    /// Takes the queries that `query` gives for a position and a head of the group, so that scores are in base 2.
+    pub(super) fn set<'a>(
+        &mut self,
+        [positions, heads, dim]: [usize; 3],
+        scale: f32,
+        query: impl Fn(usize, usize) -> &'a [f32],
+    ) {
+        let scale = scale * std::f32::consts::LOG2_E;
+        let rows = (positions * heads).next_multiple_of(ROWS);
+        self.rows.reset(rows, dim);
+        self.scaled.resize(dim, 0.0);
+        for row in 0..rows {
+            let row_of = row.min(positions * heads - 1);
+            let query = query(row_of / heads, row_of % heads);
+            for (scaled, query) in self.scaled.iter_mut().zip(query) {
+                *scaled = query * scale;
+            }
+            self.rows.set_row(row, &self.scaled);
+        }
+    }
+}
+
+/// What turns a query's scores into attention: `2^(score - maximum) * factor`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Normaliser {
+    pub(super) maximum: f32,
+    pub(super) factor: f32,
+}
+
 /// One attention at a time; the memory is used again.
 #[derive(Default)]
 pub(crate) struct Attention {
     dim: usize,
-    queries: Rows,
+    queries: Queries,
     /// `[panel of the block, row of the group]`.
     scores: Vec<Chunk>,
     /// `[group, panel of channels, row of the group]`.
     sums: Vec<Chunk>,
     maxima: Vec<f32>,
     totals: Vec<f32>,
-    scaled: Vec<f32>,
 }
 
 impl Attention {
@@ -88,20 +125,8 @@ impl Attention {
         query: impl Fn(usize, usize) -> &'a [f32],
         pieces: &[Seen<'_>],
     ) {
-        let scale = scale * std::f32::consts::LOG2_E;
-        let rows = (positions * heads).next_multiple_of(ROWS);
         self.dim = dim;
-        self.queries.reset(rows, dim);
-        self.scaled.resize(dim, 0.0);
-        for row in 0..rows {
-            // the group is filled up with its last query
-            let row_of = row.min(positions * heads - 1);
-            let query = query(row_of / heads, row_of % heads);
-            for (scaled, query) in self.scaled.iter_mut().zip(query) {
-                *scaled = query * scale;
-            }
-            self.queries.set_row(row, &self.scaled);
-        }
+        self.queries.set([positions, heads, dim], scale, query);
         pulp::Arch::new().dispatch(Run {
             attention: self,
             heads,
@@ -122,6 +147,15 @@ impl Attention {
             }
         }
     }
+
+    /// Of the first `rows` queries, `[position, head of the group]`.
+    pub(crate) fn normalisers(&self, rows: usize) -> impl Iterator<Item = Normaliser> {
+        let of_rows = self.maxima.iter().zip(&self.totals).take(rows);
+        of_rows.map(|(maximum, total)| Normaliser {
+            maximum: *maximum,
+            factor: 1.0 / total,
+        })
+    }
 }
 
 struct Run<'a> {
@@ -137,7 +171,7 @@ impl WithSimd for Run<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let space = self.attention;
-        let rows = space.queries.len();
+        let rows = space.queries.rows.len();
         let panels = space.dim.div_ceil(LANES);
         space
             .scores
@@ -157,6 +191,7 @@ impl WithSimd for Run<'_> {
             for first in (0..visible(rows - 1)).step_by(ENTRY_BLOCK) {
                 let groups = space
                     .queries
+                    .rows
                     .groups()
                     .zip(space.sums.chunks_exact_mut(panels * ROWS));
                 for (group, (queries, sums)) in groups.enumerate() {

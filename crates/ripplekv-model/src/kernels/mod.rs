@@ -1,10 +1,11 @@
 //! CPU kernels on slices, in explicit SIMD under `pulp`'s run-time dispatch, without unsafe code.
 //!
 //! All products go through one inner loop ([`micro`]) over rows ([`rows`]) and panels of weights ([`panels`]), keys or
-//! values ([`attention`]); [`single`] is attention of one position, which memory bounds.
+//! values ([`attention`] and its [`column_sums`]); [`single`] is attention of one position, which memory bounds.
 
 mod attention;
 mod causal;
+mod column_sums;
 mod micro;
 mod norm;
 mod panels;
@@ -12,8 +13,9 @@ mod rows;
 mod single;
 mod swiglu;
 
-pub(crate) use attention::{Attention, KeyPanels, Seen, ValuePanels};
+pub(crate) use attention::{Attention, KeyPanels, Normaliser, Seen, ValuePanels};
 pub use causal::{AttentionShape, causal_attention};
+pub(crate) use column_sums::ColumnSums;
 pub(crate) use micro::{Chunk, ROWS};
 pub(crate) use norm::rms_norm;
 pub(crate) use panels::Panels;

@@ -7,6 +7,7 @@
 )]
 
 mod chat_template;
+mod column_sums;
 #[cfg(unix)]
 mod fetch;
 mod hub;

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::catalog::{Catalog, MethodEntry, ParamProblem};
 use crate::cell::ResolvedMethod;
+use crate::engine::PrefillMode;
 use crate::error::SpecError;
 use crate::nearest::hint_for;
 use crate::spec::{MethodSpec, PARTS, Spec};
@@ -41,6 +42,16 @@ pub(crate) fn resolve(spec: &Spec, catalog: &Catalog) -> Result<Vec<PlannedMetho
             ));
         }
         for method in sweep(spec, entry, written, &path)? {
+            if spec.prefill == PrefillMode::Stream && (entry.needs_all_layers)(&method.params) {
+                return Err(spec.source.error(
+                    &path,
+                    format!(
+                        "'{}' sees all layers before it gives one a budget, so none can be compressed while prefilling",
+                        method.label
+                    ),
+                    Some("write prefill: snapshot".to_owned()),
+                ));
+            }
             if planned.iter().any(|known: &PlannedMethod| {
                 known.method.label == method.label && known.method != method
             }) {

@@ -1,10 +1,12 @@
 //! Every wrong input gives one message with its place and a hint, and exit code 3.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use ripplekv_runner::catalog::MethodEntry;
 use ripplekv_runner::exit;
 use ripplekv_runner::fake::{self, FakeLoader};
-use ripplekv_runner::plan::{Plan, PlanOptions};
+use ripplekv_runner::plan::{Plan, PlanOptions, check_names};
 use ripplekv_runner::spec::Spec;
 use tempfile::TempDir;
 
@@ -49,6 +51,30 @@ fn unknown_keys() {
         error_of(&format!("{SPEC}protocol:\n  chat: on\n")),
         "demo.yaml:9: protocol.chat: unknown key\nhint: did you mean 'chat_template'? valid: query, chat_template, max_context, bos, clean_up_spaces, min_new_tokens, code_similarity, short_prompts, answer_kl_tokens"
     );
+}
+
+#[test]
+fn budgets_that_need_all_layers_first_need_a_snapshot() {
+    let mut catalog = fake::catalog();
+    let late = MethodEntry {
+        name: "late",
+        needs_all_layers: Arc::new(|params| params["beta"] != 2),
+        ..catalog.methods[3].clone()
+    };
+    catalog.methods.push(late);
+    let check = |method: &str, prefill: &str| {
+        let text = format!("{}{prefill}\n", with("snapkv]", &format!("{method}]")));
+        let spec = Spec::parse(&text, Some(Path::new("demo.yaml")), &[]).unwrap();
+        check_names(&spec, &catalog).map_err(|error| error.to_string())
+    };
+    let refused = Err("demo.yaml:7: methods[2]: 'late' sees all layers before it gives one a budget, so none can be compressed while prefilling\nhint: write prefill: snapshot".to_owned());
+    // the default is refused like the word itself: nothing falls back in silence
+    assert_eq!(check("late", ""), refused);
+    assert_eq!(check("late", "prefill: stream"), refused);
+    assert_eq!(check("late", "prefill: snapshot"), Ok(()));
+    // parameters decide, as an allocator can be exchanged
+    assert_eq!(check("{name: late, params: {beta: 2}}", ""), Ok(()));
+    assert_eq!(check("snapkv", "prefill: stream"), Ok(()));
 }
 
 #[test]

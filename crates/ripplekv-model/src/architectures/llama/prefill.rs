@@ -1,5 +1,6 @@
 //! The dense prefill, layer by layer: projections of all positions, then for each piece of positions attention, output
-//! projection and feed-forward part in one go, so that nothing of a piece leaves the caches of its core.
+//! projection and feed-forward part in one go, so that nothing of a piece leaves the caches of its core. Where column sums
+//! are asked for, a second sweep over the scores follows, so a layer is handed over when all of this is done.
 
 use candle_core::{Result, Tensor};
 use rayon::prelude::*;
@@ -9,12 +10,21 @@ use super::layer::by_pieces;
 use super::{Llama, failure};
 use crate::ModelError;
 use crate::decoder::{Prefill, PrefillOptions, host_slice};
-use crate::kernels::{KeyPanels, Seen, ValuePanels};
+use crate::kernels::{ColumnSums, KeyPanels, Normaliser, Seen, ValuePanels};
 
 /// Keys and values of one KV head in the order of products.
 struct Head {
     keys: KeyPanels,
     values: ValuePanels,
+}
+
+/// What a piece of positions gives besides their new hidden states.
+#[derive(Default)]
+struct Piece {
+    /// Cosine between every position's state before and after, where asked for.
+    cosines: Vec<f64>,
+    /// `[kv head, position, head of the group]`, where column sums are asked for.
+    normalisers: Vec<Normaliser>,
 }
 
 impl Llama {
@@ -31,6 +41,8 @@ impl Llama {
         self.check_positions(n - 1)?;
         let hidden = self.config.hidden_size;
         let window = options.needs.window_queries.min(n);
+        let column_sums = options.needs.column_sums;
+        let group = self.config.heads / self.config.kv_heads;
         let mut states = self.embed(ids)?;
         let mut projected = vec![0.0; n * self.projections()];
         let mut layers = Vec::new();
@@ -42,22 +54,19 @@ impl Llama {
                 state.values = edit(index, state.values)?.contiguous()?;
             }
             let heads = self.heads(&state)?;
-            on_layer(index, &state);
-            if options.discard_layers {
-                drop(state);
-            } else {
-                layers.push(state);
-            }
             // of the last layer only the last position is read on
             let is_cut = index + 1 == self.layers.len() && !options.hidden_change;
             let read_from = if is_cut { n - 1 } else { 0 };
-            let changes = by_pieces(
-                &mut states[read_from * hidden..],
+            let attend_from = if column_sums { 0 } else { read_from };
+            let pieces = by_pieces(
+                &mut states[attend_from * hidden..],
                 hidden,
                 |space, first, states| {
                     let before = options.hidden_change.then(|| states.to_vec());
-                    let (first, width) = (read_from + first, self.projections());
-                    let queries = &projected[first * width..][..states.len() / hidden * width];
+                    let (first, width) = (attend_from + first, self.projections());
+                    let positions = states.len() / hidden;
+                    let queries = &projected[first * width..][..positions * width];
+                    let mut piece = Piece::default();
                     for (kv_head, head) in heads.iter().enumerate() {
                         let seen = [Seen {
                             keys: &head.keys,
@@ -66,14 +75,33 @@ impl Llama {
                             causal_from: Some(first + 1),
                         }];
                         self.mix_head(space, queries, kv_head, &seen);
+                        if column_sums {
+                            let found = space.attention.normalisers(positions * group);
+                            piece.normalisers.extend(found);
+                        }
                     }
-                    self.finish(layer, space, states);
-                    let cosines = before.map(|before| cosines_of_rows(&before, states, hidden));
-                    Ok(cosines.unwrap_or_default())
+                    if first + positions > read_from {
+                        self.finish(layer, space, states);
+                    }
+                    if let Some(before) = before {
+                        piece.cosines = cosines_of_rows(&before, states, hidden);
+                    }
+                    Ok(piece)
                 },
             )?;
+            if column_sums {
+                let sums = self.column_sums(&projected, &heads, &pieces);
+                let shape = (self.config.kv_heads, n);
+                state.column_sums = Some(Tensor::from_vec(sums, shape, &self.device)?);
+            }
+            drop(heads);
+            on_layer(index, &state);
+            if !options.discard_layers {
+                layers.push(state);
+            }
             if options.hidden_change {
-                hidden_change.push(1.0 - changes.iter().flatten().sum::<f64>() / n as f64);
+                let cosines = pieces.iter().flat_map(|piece| &piece.cosines);
+                hidden_change.push(1.0 - cosines.sum::<f64>() / n as f64);
             }
         }
         let logits = self.row_logits(&states[(n - 1) * hidden..]);
@@ -100,7 +128,38 @@ impl Llama {
             keys: self.by_head(projected, kv_heads, keys_from, 0)?,
             values: self.by_head(projected, kv_heads, values_from, 0)?,
             window_queries,
+            column_sums: None,
         })
+    }
+
+    /// [`LayerState::column_sums`], from the queries in `projected` and what attention found of them.
+    fn column_sums(&self, projected: &[f32], heads: &[Head], pieces: &[Piece]) -> Vec<f32> {
+        let (dim, width) = (self.config.head_dim, self.projections());
+        let group = self.config.heads / heads.len();
+        let n = projected.len() / width;
+        let blocks = ColumnSums::blocks(n);
+        let tasks = (0..heads.len() * blocks).into_par_iter().with_max_len(1);
+        let sums: Vec<Vec<f32>> = tasks
+            .map(|task| {
+                let kv_head = task / blocks;
+                let mut sums = ColumnSums::new(&heads[kv_head].keys, n, task % blocks);
+                let mut first = 0;
+                for piece in pieces {
+                    let rows = piece.normalisers.len() / heads.len();
+                    let normalisers = &piece.normalisers[kv_head * rows..][..rows];
+                    let query = |position: usize, of_group: usize| {
+                        let column = (kv_head * group + of_group) * dim;
+                        &projected[(first + position) * width + column..][..dim]
+                    };
+                    let shape = [rows / group, group, dim];
+                    sums.add(first, shape, self.scale(), query, normalisers);
+                    first += rows / group;
+                }
+                let mean = |sum: f64| (sum / group as f64) as f32;
+                sums.finish().into_iter().map(mean).collect()
+            })
+            .collect();
+        sums.concat()
     }
 
     /// `heads` heads that begin at column `column`, from position `first` on: `[heads, positions, head_dim]`.
