@@ -136,27 +136,32 @@ impl Llama {
     fn column_sums(&self, projected: &[f32], heads: &[Head], pieces: &[Piece]) -> Vec<f32> {
         let (dim, width) = (self.config.head_dim, self.projections());
         let group = self.config.heads / heads.len();
-        let n = projected.len() / width;
-        let blocks = ColumnSums::blocks(n);
+        let of_head = |kv_head: usize| {
+            let own = |piece: &Piece| {
+                let rows = piece.normalisers.len() / heads.len();
+                piece.normalisers[kv_head * rows..][..rows].to_vec()
+            };
+            pieces.iter().flat_map(own).collect()
+        };
+        let normalisers: Vec<Vec<Normaliser>> = (0..heads.len()).map(of_head).collect();
+        let blocks = ColumnSums::blocks(projected.len() / width);
         let tasks = (0..heads.len() * blocks).into_par_iter().with_max_len(1);
         let sums: Vec<Vec<f32>> = tasks
             .map(|task| {
                 let kv_head = task / blocks;
-                let mut sums = ColumnSums::new(&heads[kv_head].keys, n, task % blocks);
-                let mut first = 0;
-                for piece in pieces {
-                    let rows = piece.normalisers.len() / heads.len();
-                    let normalisers = &piece.normalisers[kv_head * rows..][..rows];
-                    let query = |position: usize, of_group: usize| {
-                        let column = (kv_head * group + of_group) * dim;
-                        &projected[(first + position) * width + column..][..dim]
-                    };
-                    let shape = [rows / group, group, dim];
-                    sums.add(first, shape, self.scale(), query, normalisers);
-                    first += rows / group;
-                }
+                let sums = ColumnSums {
+                    keys: &heads[kv_head].keys,
+                    normalisers: &normalisers[kv_head],
+                    heads: group,
+                    dim,
+                    scale: self.scale(),
+                };
+                let sums = sums.block(task % blocks, |position, of_group| {
+                    let column = (kv_head * group + of_group) * dim;
+                    &projected[position * width + column..][..dim]
+                });
                 let mean = |sum: f64| (sum / group as f64) as f32;
-                sums.finish().into_iter().map(mean).collect()
+                sums.into_iter().map(mean).collect()
             })
             .collect();
         sums.concat()
