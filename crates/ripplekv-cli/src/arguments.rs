@@ -10,7 +10,7 @@ use ripplekv_runner::select::{Limit, Shard};
 #[derive(Debug, Parser)]
 #[command(name = "ripplekv", version, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Say nothing but errors and data
+    /// Print data, warnings and errors only
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Say more
