@@ -20,10 +20,11 @@ pub struct Continuation {
     pub decode_ms: f64,
 }
 
+/// A row that goes on.
 struct Live {
     index: usize,
     row: DecodeRow,
-    next: u32,
+    so_far: Continuation,
 }
 
 /// One row before its first token.
@@ -43,7 +44,7 @@ pub(crate) struct Start<'a> {
 /// The first token is checked against the stop rule like every other. Ties go to the lower id.
 ///
 /// # Errors
-/// When a tensor operation fails.
+/// When a tensor operation fails, or a row's logits are no numbers.
 pub fn decode_greedy(
     decoder: &dyn Decoder,
     caches: &[Arc<CompressedCache>],
@@ -57,64 +58,88 @@ pub fn decode_greedy(
         stop,
         max_new_tokens,
     });
-    decode_rows(decoder, &rows.collect::<Vec<_>>())
+    decode_rows(decoder, &rows.collect::<Vec<_>>())?
+        .into_iter()
+        .collect()
 }
 
-/// [`decode_greedy`] of rows that need not belong to one prompt; what a row gives does not depend on the others.
+/// [`decode_greedy`] of rows that need not belong to one prompt; what a row gives does not depend on the others, and one
+/// whose logits are no numbers fails by itself.
 pub(crate) fn decode_rows(
     decoder: &dyn Decoder,
     rows: &[Start<'_>],
-) -> Result<Vec<Continuation>, ModelError> {
-    let mut results: Vec<Continuation> = rows
-        .iter()
-        .map(|_| Continuation {
-            ids: Vec::new(),
-            finish: Finish::Length,
-            decode_ms: 0.0,
-        })
-        .collect();
+) -> Result<Vec<Result<Continuation, ModelError>>, ModelError> {
+    let none = || Continuation {
+        ids: Vec::new(),
+        finish: Finish::Length,
+        decode_ms: 0.0,
+    };
+    let mut results: Vec<_> = rows.iter().map(|_| Ok(none())).collect();
     let mut live = Vec::new();
     for (index, row) in rows.iter().enumerate() {
         if row.max_new_tokens == 0 {
             continue;
         }
-        let first = pick(&row.first_logits.to_vec1::<f32>()?, row.stop, 0)?;
-        if take(&mut results[index], first, row) {
-            live.push(Live {
-                index,
-                row: DecodeRow::new(Arc::clone(&row.cache)),
-                next: first,
-            });
-        }
+        let first = pick(&row.first_logits.to_vec1::<f32>()?, row.stop, 0);
+        let begun = Live {
+            index,
+            row: DecodeRow::new(Arc::clone(&row.cache)),
+            so_far: none(),
+        };
+        live.extend(begun.take(first, row, &mut results[index]));
     }
     while !live.is_empty() {
         let started = Instant::now();
-        let tokens: Vec<u32> = live.iter().map(|entry| entry.next).collect();
+        let tokens: Vec<u32> = live
+            .iter()
+            .filter_map(|entry| entry.so_far.ids.last().copied())
+            .collect();
         let mut stepped: Vec<&mut DecodeRow> =
             live.iter_mut().map(|entry| &mut entry.row).collect();
         let logits = decoder.step(&mut stepped, &tokens)?;
-        for (entry, logits) in live.iter_mut().zip(&logits) {
-            let generated = results[entry.index].ids.len();
-            entry.next = pick(&logits.to_vec1::<f32>()?, rows[entry.index].stop, generated)?;
+        let mut picked = Vec::with_capacity(live.len());
+        for (entry, logits) in live.iter().zip(&logits) {
+            let (stop, generated) = (rows[entry.index].stop, entry.so_far.ids.len());
+            picked.push(pick(&logits.to_vec1::<f32>()?, stop, generated));
         }
         let share = started.elapsed().as_secs_f64() * 1e3 / live.len() as f64;
-        live.retain(|entry| {
-            let result = &mut results[entry.index];
-            result.decode_ms += share;
-            take(result, entry.next, &rows[entry.index])
-        });
+        live = live
+            .into_iter()
+            .zip(picked)
+            .filter_map(|(mut entry, picked)| {
+                entry.so_far.decode_ms += share;
+                let index = entry.index;
+                entry.take(picked, &rows[index], &mut results[index])
+            })
+            .collect();
     }
     Ok(results)
 }
 
-/// Appends a token; false when the row ends with it.
-fn take(result: &mut Continuation, token: u32, row: &Start<'_>) -> bool {
-    result.ids.push(token);
-    if row.stop.is_end(token) {
-        result.finish = Finish::Stop;
-        return false;
+impl Live {
+    /// Appends what was picked; a row that ends with it leaves its result.
+    fn take(
+        mut self,
+        picked: Result<u32, ModelError>,
+        row: &Start<'_>,
+        result: &mut Result<Continuation, ModelError>,
+    ) -> Option<Self> {
+        let token = match picked {
+            Ok(token) => token,
+            Err(error) => {
+                *result = Err(error);
+                return None;
+            }
+        };
+        self.so_far.ids.push(token);
+        if row.stop.is_end(token) {
+            self.so_far.finish = Finish::Stop;
+        } else if self.so_far.ids.len() < row.max_new_tokens {
+            return Some(self);
+        }
+        *result = Ok(self.so_far);
+        None
     }
-    result.ids.len() < row.max_new_tokens
 }
 
 /// The largest logit, the lower id on ties; end tokens are left out where the rule forbids them.
@@ -141,6 +166,12 @@ fn pick(logits: &[f32], stop: &StopRule, generated: usize) -> Result<u32, ModelE
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use candle_core::{DType, Device};
+    use ripplekv_cache::Needs;
+    use ripplekv_model::{load_decoder, open_weights};
+
     use super::*;
 
     fn stop(min_new_tokens: usize) -> StopRule {
@@ -160,6 +191,37 @@ mod tests {
     fn end_tokens_wait_where_the_rule_says_so() {
         assert_eq!(pick(&[0.5, 2.0, 1.0, 3.0], &stop(1), 0).unwrap(), 2);
         assert_eq!(pick(&[0.5, 2.0, 1.0, 3.0], &stop(1), 1).unwrap(), 3);
+    }
+
+    #[test]
+    fn a_row_whose_logits_are_no_numbers_fails_by_itself() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../ripplekv-model/tests/fixtures/tiny-plain-f32");
+        let weights = open_weights(&folder).unwrap();
+        let decoder = load_decoder(weights.as_ref(), DType::F32, &Device::Cpu).unwrap();
+        let ids: Vec<u32> = (4..40).collect();
+        let prefill = decoder
+            .prefill(&ids, Needs::default(), &mut |_, _| ())
+            .unwrap();
+        let good = CompressedCache::full(&prefill.snapshot);
+        let mut bad = good.clone();
+        bad.layers[0].values = (&bad.layers[0].values * f64::NAN).unwrap();
+        let caches = [Arc::new(bad), Arc::new(good)];
+        let rule = stop(0);
+        let rows = caches.each_ref().map(|cache| Start {
+            cache: Arc::clone(cache),
+            first_logits: &prefill.logits,
+            stop: &rule,
+            max_new_tokens: 6,
+        });
+        let together = decode_rows(decoder.as_ref(), &rows).unwrap();
+        let alone = decode_rows(decoder.as_ref(), &rows[1..]).unwrap();
+        let error = together[0].as_ref().unwrap_err().to_string();
+        assert!(error.contains("not a number"), "{error}");
+        let ids = |results: &[Result<Continuation, ModelError>]| {
+            results.last().unwrap().as_ref().unwrap().ids.clone()
+        };
+        assert_eq!(ids(&together), ids(&alone));
     }
 
     #[test]

@@ -11,8 +11,9 @@ use ripplekv_metrics::statistics::{kl_divergence_from, log_softmax, probabilitie
 use ripplekv_model::{Branch, Decoder};
 use ripplekv_runner::engine::{EngineError, FirstToken};
 
-/// Branches whose logits are in memory at a time.
-const LOGITS_BESIDE: usize = 4;
+/// Positions whose logits are in memory at a time, of one branch at least: enough to pay for a pass over the head's
+/// weights, and few beside the weights of a large vocabulary.
+pub const LOGITS_BESIDE: usize = 128;
 
 /// Fewest answer positions that make a sample.
 pub(crate) const LEAST_POSITIONS: usize = 2;
@@ -60,7 +61,8 @@ impl ForcedAnswer<'_> {
         let mut reference: Option<Reference> = None;
         let mut results = Vec::with_capacity(branches.len());
         // some branches at a time: one pass over the head's weights for all of them, and their logits fit into memory
-        for (group, forced) in forced.branches.chunks(LOGITS_BESIDE).enumerate() {
+        let beside = (LOGITS_BESIDE / self.fed().len().max(1)).max(1);
+        for (group, forced) in forced.branches.chunks(beside).enumerate() {
             let states: Vec<&[f32]> = forced.iter().map(|branch| &branch.states[..]).collect();
             let rows = LogProbabilities::of_each(decoder, &states)?;
             for (place, (branch, rows)) in forced.iter().zip(rows).enumerate() {
@@ -68,7 +70,7 @@ impl ForcedAnswer<'_> {
                     reference = Some(Reference::new(rows.clone()));
                 }
                 if let Some(reference) = &reference {
-                    let index = group * LOGITS_BESIDE + place;
+                    let index = group * beside + place;
                     results.push((visit(reference, &rows, index)?, branch.local_error));
                 }
             }
@@ -78,13 +80,13 @@ impl ForcedAnswer<'_> {
 }
 
 /// Mean KL(full, cache) over the full cache's answer for every cache, each forced by itself, so that a number does not
-/// depend on the company; `None` where the answer leaves fewer than two positions.
+/// depend on the company, nor fails with it; `None` where the answer leaves fewer than two positions.
 pub(crate) fn answer_kl(
     decoder: &dyn Decoder,
     full: &Arc<CompressedCache>,
     caches: &[Arc<CompressedCache>],
     answer: &[u32],
-) -> Result<Vec<Option<f64>>, EngineError> {
+) -> Result<Vec<Result<Option<f64>, EngineError>>, EngineError> {
     let answer = ForcedAnswer {
         last_prompt_token: 0,
         answer,
@@ -92,7 +94,7 @@ pub(crate) fn answer_kl(
     };
     let positions = answer.targets().len();
     if positions < LEAST_POSITIONS {
-        return Ok(vec![None; caches.len()]);
+        return Ok(caches.iter().map(|_| Ok(None)).collect());
     }
     let alone = |cache: &Arc<CompressedCache>| -> Result<LogProbabilities, EngineError> {
         let branch = Branch {
@@ -107,10 +109,10 @@ pub(crate) fn answer_kl(
         Ok(rows.swap_remove(0))
     };
     let reference = Reference::new(alone(full)?);
-    caches
-        .iter()
-        .map(|cache| Ok(Some(reference.mean_kl(&alone(cache)?, positions)?)))
-        .collect()
+    let of_cache = |cache| -> Result<_, EngineError> {
+        Ok(Some(reference.mean_kl(&alone(cache)?, positions)?))
+    };
+    Ok(caches.iter().map(of_cache).collect())
 }
 
 /// Log-probabilities of some positions.

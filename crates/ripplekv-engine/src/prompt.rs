@@ -15,7 +15,7 @@ use ripplekv_tasks::Tokenise;
 
 use crate::compress::{CellPlan, KeptCell, PromptShape, ScoreCache, everything, plan_cell};
 use crate::damage::damage;
-use crate::decode::{Continuation, decode_greedy};
+use crate::decode::{Continuation, Start, decode_rows};
 use crate::forced::answer_kl;
 use crate::sensitivity::sensitivity;
 use crate::tokenise::ModelTokenizer;
@@ -289,18 +289,23 @@ impl Engine for ModelEngine {
             .collect();
         let full = grid.full.map(|full| full.finish(&mut rows)).transpose()?;
         let full = full.map(|full| full.row);
-        let continuations = decode_greedy(
-            self.decoder.as_ref(),
-            &rows.caches,
-            &prefill.logits,
-            request.stop,
-            request.max_new_tokens,
-        )
-        .map_err(prompt_error)?;
+        let starts = rows.caches.iter().map(|cache| Start {
+            cache: Arc::clone(cache),
+            first_logits: &prefill.logits,
+            stop: request.stop,
+            max_new_tokens: request.max_new_tokens,
+        });
+        let starts: Vec<Start<'_>> = starts.collect();
+        let continuations: Vec<Result<Continuation, EngineError>> =
+            decode_rows(self.decoder.as_ref(), &starts)
+                .map_err(prompt_error)?
+                .into_iter()
+                .map(|row| row.map_err(prompt_error))
+                .collect();
         let answer_kl = match full {
-            None => vec![None; rows.caches.len()],
+            None => rows.caches.iter().map(|_| Ok(None)).collect(),
             Some(full) => {
-                let answer = &continuations[full].ids;
+                let answer = &continuations[full].as_ref().map_err(prompt_error)?.ids;
                 let compared = answer.len().min(request.answer_kl_tokens);
                 answer_kl(
                     self.decoder.as_ref(),
@@ -313,17 +318,17 @@ impl Engine for ModelEngine {
         let cells = prepared
             .into_iter()
             .map(|outcome| {
-                outcome.map(|prepared| {
-                    let row = prepared.row;
-                    let continuation = &continuations[row];
-                    result(
-                        prepared,
-                        &rows,
-                        continuation,
-                        answer_kl[row],
-                        request.want_kept,
-                    )
-                })
+                let prepared = outcome?;
+                let row = prepared.row;
+                let continuation = continuations[row].as_ref().map_err(prompt_error)?;
+                let answer_kl = *answer_kl[row].as_ref().map_err(prompt_error)?;
+                Ok(result(
+                    prepared,
+                    &rows,
+                    continuation,
+                    answer_kl,
+                    request.want_kept,
+                ))
             })
             .collect();
         Ok(PromptOutput { prefill_ms, cells })

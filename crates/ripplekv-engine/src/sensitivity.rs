@@ -9,13 +9,13 @@ use ripplekv_cache::{
     CacheError, CompressedCache, CompressedLayer, Needs, Noise, NoiseKey, NoiseNorm,
     NoisePositions, Snapshot, window_entropy,
 };
-use ripplekv_model::{Branch, Decoder, Prefill, PrefillOptions};
+use ripplekv_model::{Branch, Decoder, ModelError, Prefill, PrefillOptions};
 use ripplekv_runner::engine as contract;
 use ripplekv_runner::engine::{
     EngineError, FirstToken, Injection, SensitivityNews, SensitivityOutput, SensitivityRequest,
 };
 
-use crate::decode::{Start, decode_rows};
+use crate::decode::{Continuation, Start, decode_rows};
 use crate::forced::{
     ForcedAnswer, LEAST_POSITIONS, LogProbabilities, Reference, prompt_error, with_layer,
 };
@@ -41,6 +41,9 @@ pub(crate) fn sensitivity(
 ) {
     let mut begun = Vec::new();
     for (place, request) in requests.iter().enumerate() {
+        if tell(place, SensitivityNews::Begins).is_break() {
+            return;
+        }
         match begin(decoder, request) {
             Ok(request) => begun.push((place, request)),
             Err(error) => {
@@ -90,7 +93,7 @@ fn begin<'a>(
 }
 
 /// The full model's answers, decoded together: a step for one row waits for the weights to be read, several rows wait
-/// once. Each by itself where that fails, so that every failure stays with its request.
+/// once.
 fn answers<'a>(
     decoder: &dyn Decoder,
     begun: impl Iterator<Item = &'a Begun<'a>>,
@@ -103,16 +106,16 @@ fn answers<'a>(
             max_new_tokens: begun.request.answer_tokens,
         })
         .collect();
+    let ids = |row: Result<Continuation, ModelError>| Ok(row.map_err(prompt_error)?.ids);
     if let Ok(answers) = decode_rows(decoder, &starts) {
-        return answers.into_iter().map(|answer| Ok(answer.ids)).collect();
+        return answers.into_iter().map(ids).collect();
     }
-    starts
-        .chunks(1)
-        .map(|start| {
-            let mut answers = decode_rows(decoder, start).map_err(prompt_error)?;
-            Ok(answers.remove(0).ids)
-        })
-        .collect()
+    // each by itself, so that what stopped the batch stays with its request
+    let alone = starts.chunks(1).map(|start| {
+        let mut answers = decode_rows(decoder, start).map_err(prompt_error)?;
+        ids(answers.remove(0))
+    });
+    alone.collect()
 }
 
 fn perturb(

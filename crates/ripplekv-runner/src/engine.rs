@@ -266,6 +266,8 @@ pub struct SensitivityOutput {
 /// What is heard of one request while its layers are perturbed.
 #[derive(Debug)]
 pub enum SensitivityNews {
+    /// Its prefill is next; all requests are prefilled before the first is done.
+    Begins,
     /// So many layers are done.
     Layers(usize),
     /// The request is done: [`EngineError::Spec`] for a setting that cannot be used, [`EngineError::Prompt`] for this

@@ -369,6 +369,11 @@ impl Engine for FakeEngine {
         requests: &[SensitivityRequest<'_>],
         tell: &mut dyn FnMut(usize, SensitivityNews) -> ControlFlow<()>,
     ) {
+        for place in 0..requests.len() {
+            if tell(place, SensitivityNews::Begins).is_break() {
+                return;
+            }
+        }
         for (place, request) in requests.iter().enumerate() {
             std::thread::sleep(self.loader.delay);
             self.loader

@@ -11,6 +11,7 @@ mod export;
 mod fetch;
 mod fetch_longbench;
 mod ls;
+mod memory;
 mod plan;
 mod profile;
 mod report;

@@ -1,20 +1,23 @@
 //! `ripplekv plan`: what a run would do. Reads records and tokenizers that are here; loads no weights, fetches nothing.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ripplekv_cache::Budget;
 use ripplekv_runner::RunnerError;
 use ripplekv_runner::catalog::Catalog;
-use ripplekv_runner::engine::{Availability, Loader, ModelShape, PrefillMode};
+use ripplekv_runner::engine::{Availability, Loader, ModelShape};
 use ripplekv_runner::exit;
 use ripplekv_runner::plan::{Plan, PreparedModel, prepare_model, units};
+use ripplekv_runner::profile::{groups, profile_path};
 use ripplekv_runner::run::{TaskStatus, status};
 use ripplekv_runner::store::read_run;
+use ripplekv_tasks::Tokenise;
 use serde_json::json;
 
 use crate::arguments::SelectionArguments;
 use crate::commands::experiment;
+use crate::commands::memory::Memory;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress::duration;
@@ -57,10 +60,12 @@ pub(crate) fn plan(
     let loader = wiring::loader("cpu")?;
     let mut prepared = Vec::new();
     let mut shapes = Vec::new();
+    let mut profiles = Vec::new();
     for model in 0..plan.models.len() {
-        if let Some((model, shape)) = prepare(&plan, &catalog, loader.as_ref(), model, output)? {
-            prepared.push(model);
-            shapes.push(shape);
+        if let Some(found) = prepare(&plan, &catalog, loader.as_ref(), model, output)? {
+            profiles.extend(profile_estimate(&plan, &found, &results)?);
+            prepared.push(found.prepared);
+            shapes.push(found.shape);
         }
     }
     output.line(&format!(
@@ -89,7 +94,17 @@ pub(crate) fn plan(
             .collect();
         output.line(&estimate(&plan, model, shape, &of_model, &results))?;
     }
+    for profile in profiles {
+        output.line(&profile)?;
+    }
     Ok(exit::DONE)
+}
+
+/// A model whose prompts are known.
+struct Ready {
+    prepared: PreparedModel,
+    shape: ModelShape,
+    tokenizer: Arc<dyn Tokenise>,
 }
 
 fn prepare(
@@ -98,7 +113,7 @@ fn prepare(
     loader: &dyn Loader,
     place: usize,
     output: Output,
-) -> Result<Option<(PreparedModel, ModelShape)>, Failure> {
+) -> Result<Option<Ready>, Failure> {
     let model = &plan.models[place];
     let failed = |source| RunnerError::Model {
         model: model.name.clone(),
@@ -124,7 +139,31 @@ fn prepare(
     let tokenizer = loader.tokenizer(model).map_err(failed)?;
     let shape = loader.shape(model).map_err(failed)?;
     let prepared = prepare_model(plan, catalog, place, tokenizer.as_ref(), &shape)?;
-    Ok(Some((prepared, shape)))
+    Ok(Some(Ready {
+        prepared,
+        shape,
+        tokenizer,
+    }))
+}
+
+/// What measuring a model's profile takes; `None` where nothing needs one, or the folder has it.
+fn profile_estimate(plan: &Plan, model: &Ready, results: &Path) -> Result<Option<String>, Failure> {
+    let name = &plan.models[model.prepared.model].name;
+    let Some(profile) = plan.profile_of(name) else {
+        return Ok(None);
+    };
+    if profile_path(results, name).is_file() {
+        return Ok(None);
+    }
+    let groups = groups(profile, &model.shape, model.tokenizer.as_ref())?;
+    let shape = &model.shape;
+    let peak = Memory { shape }.of_profile(&profile.recipe, &groups);
+    Ok(Some(format!(
+        "{name}: profile of {} samples, {} tokens to prefill, peak memory about {:.0} MB; nothing where one of this recipe is kept",
+        groups.iter().map(Vec::len).sum::<usize>(),
+        groups.iter().flatten().sum::<usize>(),
+        peak as f64 / 1e6,
+    )))
 }
 
 fn cell_table(plan: &Plan) -> String {
@@ -192,7 +231,10 @@ fn estimate(
     let mean = tokens.checked_div(prompts.max(1)).unwrap_or(0) as f64;
     let pairs = 2.0 * shape.layers as f64 * (shape.heads * shape.head_dim) as f64 * mean;
     let operations = tokens as f64 * (2.0 * shape.parameters as f64 + pairs);
-    let peaks = found.iter().map(|status| peak_bytes(plan, status, shape));
+    let memory = Memory { shape };
+    let peaks = found
+        .iter()
+        .map(|status| memory.of_task(plan, name, status.task, status.longest));
     let peak = peaks.max().unwrap_or(shape.weight_bytes) as f64;
     let time = seconds_per_token(results, name).map_or_else(
         || "unknown until a prompt was timed".to_owned(),
@@ -211,42 +253,6 @@ fn estimate(
         shape.weight_bytes as f64 / 1e6,
         peak / 1e6,
     )
-}
-
-/// Resident memory of the program with a tokenizer, a position table and working memory of its threads, in bytes.
-const PROGRAM_BYTES: u64 = 75_000_000;
-
-/// Greatest memory while a task's longest prompt is evaluated, in bytes: weights, the caches of all its cells, two layers
-/// of keys and values (as they are stored, and in the order of products), hidden states and projections.
-fn peak_bytes(plan: &Plan, status: &TaskStatus, shape: &ModelShape) -> u64 {
-    let n = status.longest;
-    let floats = |count: usize| (count * size_of::<f32>()) as u64;
-    let entry = floats(2 * shape.kv_heads * shape.head_dim);
-    let whole = n as u64 * shape.layers as u64;
-    let (model, task) = (
-        &plan.models[status.model].name,
-        plan.tasks[status.task].info.name,
-    );
-    let mut has_whole = plan.protocol.answer_kl_tokens > 0 || plan.prefill == PrefillMode::Snapshot;
-    let mut entries = 0;
-    for cell in plan.cells_of(model, task) {
-        let budget = cell.budget.as_deref().map(Budget::parse);
-        let total = match budget {
-            Some(Ok(budget)) => budget.total_entries(n, shape.layers, entry as usize),
-            _ => whole,
-        };
-        // cells that keep everything share one cache
-        has_whole |= total >= whole;
-        if total < whole {
-            entries += total;
-        }
-    }
-    if has_whole {
-        entries += whole;
-    }
-    let row = shape.hidden_size + (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
-    let passing = floats(n * row) + 2 * entry * n as u64;
-    shape.weight_bytes + PROGRAM_BYTES + entries * entry + passing
 }
 
 /// Seconds a prompt token took in earlier prompts of this folder, prefill and all cells together.

@@ -15,5 +15,6 @@ mod longbench_texts;
 mod oracle;
 mod reference;
 mod ripple;
+mod shapes;
 mod smollm2;
 mod tiny;

@@ -83,6 +83,7 @@ fn measured_together(
     let mut layers = vec![0; requests.len()];
     engine.sensitivity(requests, &mut |place, news| {
         match news {
+            SensitivityNews::Begins => assert!(results.iter().all(Option::is_none)),
             SensitivityNews::Layers(done) => layers[place] = done,
             SensitivityNews::Done(result) => results[place] = Some(result),
         }
@@ -273,6 +274,16 @@ fn samples_measured_together_give_what_each_gives_alone() {
         ControlFlow::Continue(())
     });
     assert_eq!(heard, 1);
+    // nor is anything begun for one that has enough before the first is done
+    let mut heard = 0;
+    engine.sensitivity(&requests[2..], &mut |place, _| {
+        heard += 1;
+        match place {
+            0 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        }
+    });
+    assert_eq!(heard, 2);
 }
 
 #[test]

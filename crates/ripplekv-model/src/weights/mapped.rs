@@ -4,20 +4,17 @@
     reason = "a memory map is unsound if the file changes under it; weight files are read-only inputs"
 )]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use candle_core::safetensors::MmapedSafetensors;
 
 use crate::ModelError;
 
-/// Maps safetensors files; tensors are read when asked for.
-pub(super) fn map_safetensors(
-    files: &[PathBuf],
-    folder: &Path,
-) -> Result<MmapedSafetensors, ModelError> {
-    // SAFETY: the files are opened read-only and nothing in this program writes weight files in place
+/// Maps a safetensors file; tensors are read when asked for.
+pub(super) fn map_safetensors(file: &Path, folder: &Path) -> Result<MmapedSafetensors, ModelError> {
+    // SAFETY: the file is opened read-only and nothing in this program writes weight files in place
     // (downloads are renamed into place when complete).
-    unsafe { MmapedSafetensors::multi(files) }.map_err(|error| ModelError::Format {
+    unsafe { MmapedSafetensors::new(file) }.map_err(|error| ModelError::Format {
         path: folder.to_owned(),
         reason: format!(
             "not readable as safetensors ({error})\nhint: the file may be cut, fetch it again"

@@ -1,9 +1,10 @@
 //! Hugging Face folders: `config.json` with one `model.safetensors` or an index of shards; f32, f16 and bf16.
+//! A file is mapped for one tensor at a time: the pages of a map count as the process's memory for as long as it lives,
+//! and every weight is kept in an order of its own anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use candle_core::safetensors::MmapedSafetensors;
 use candle_core::{DType, Device, Tensor};
 use serde::Deserialize;
 
@@ -14,7 +15,8 @@ use crate::{ModelConfig, ModelError};
 pub struct FolderWeights {
     folder: PathBuf,
     files: Vec<PathBuf>,
-    tensors: MmapedSafetensors,
+    /// Place in `files` of every tensor.
+    places: BTreeMap<String, usize>,
     config: ModelConfig,
 }
 
@@ -31,15 +33,19 @@ impl FolderWeights {
     pub fn open(folder: &Path) -> Result<Self, ModelError> {
         let mut config = ModelConfig::from_json_file(&folder.join("config.json"))?;
         let files = shard_files(folder)?;
-        let tensors = mapped::map_safetensors(&files, folder)?;
+        let mut places = BTreeMap::new();
+        for (place, file) in files.iter().enumerate() {
+            let tensors = mapped::map_safetensors(file, folder)?;
+            places.extend(tensors.tensors().into_iter().map(|(name, _)| (name, place)));
+        }
         // a folder may say nothing of tying and simply have no head
-        if tensors.get("lm_head.weight").is_err() {
+        if !places.contains_key("lm_head.weight") {
             config.tied_head = true;
         }
         Ok(Self {
             folder: folder.to_owned(),
             files,
-            tensors,
+            places,
             config,
         })
     }
@@ -92,13 +98,14 @@ impl Weights for FolderWeights {
         dtype: DType,
         device: &Device,
     ) -> Result<Tensor, ModelError> {
-        let view = self.tensors.get(name).map_err(|_| ModelError::Tensor {
+        let place = self.places.get(name).ok_or_else(|| ModelError::Tensor {
             path: self.folder.clone(),
             name: name.to_owned(),
             reason: "missing from the folder".to_owned(),
         })?;
-        check_shape(&self.folder, name, view.shape(), shape)?;
-        let tensor = self.tensors.load(name, device)?;
+        let tensors = mapped::map_safetensors(&self.files[*place], &self.folder)?;
+        check_shape(&self.folder, name, tensors.get(name)?.shape(), shape)?;
+        let tensor = tensors.load(name, device)?;
         if !matches!(tensor.dtype(), DType::F32 | DType::F16 | DType::BF16) {
             return Err(ModelError::Tensor {
                 path: self.folder.clone(),
@@ -124,5 +131,27 @@ impl Weights for FolderWeights {
 
     fn path(&self) -> &Path {
         &self.folder
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// The pages of a map are the process's memory: weights would be there twice.
+    #[test]
+    fn no_file_stays_mapped() {
+        let folder = tempfile::tempdir().unwrap();
+        let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tiny-plain-f32");
+        for name in ["config.json", "model.safetensors"] {
+            std::fs::copy(fixture.join(name), folder.path().join(name)).unwrap();
+        }
+        let weights = FolderWeights::open(folder.path()).unwrap();
+        let hidden = weights.config().hidden_size;
+        let norm = weights.tensor("model.norm.weight", &[hidden], DType::F32, &Device::Cpu);
+        assert_eq!(norm.unwrap().dims(), [hidden]);
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let own = folder.path().to_str().unwrap();
+        assert!(!maps.contains(own), "{own} is still mapped");
     }
 }

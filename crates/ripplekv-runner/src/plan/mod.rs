@@ -128,6 +128,15 @@ pub fn check_names(spec: &Spec, catalog: &Catalog) -> Result<(), RunnerError> {
 }
 
 impl Plan {
+    /// The profile that a selected cell of the model, or the damage stage, needs.
+    #[must_use]
+    pub fn profile_of(&self, model: &str) -> Option<&PlannedProfile> {
+        let mut selected = self.selected.iter().map(|&place| &self.cells[place]);
+        let of_cells = selected.any(|cell| cell.model == model && cell.profile_recipe().is_some());
+        let of_damage = self.damage.is_some() && self.only.allows_model(model);
+        self.profile.as_ref().filter(|_| of_cells || of_damage)
+    }
+
     /// Resolves a spec against the catalog and the pack in `pack_dir`. Reads every record of the
     /// tasks, so that a broken line is found before a model loads.
     ///

@@ -1,5 +1,5 @@
 //! The profile stage: measures the sensitivity of every layer on the calibration pack, once per model and recipe.
-//! [`document`](ProfileDocument) is what is stored, `stage` measures it, `sigma` picks the noise scale, `summary` turns
+//! [`document`](ProfileDocument) is what is stored, `stage` measures it, some samples `together`, `sigma` picks the noise scale, `summary` turns
 //! the matrix into a profile, `store` reads and writes, `calibrate` picks r and gamma where a method leaves them open, `calibration` is what it stores.
 
 mod calibrate;
@@ -23,6 +23,7 @@ pub use document::{
 pub use sigma::{LEAST_SLOPE, SIGMA_LADDER};
 pub use store::{profile_path, read_profile};
 pub use summary::PREDICTED_EXPONENTS;
+pub use together::groups;
 
 pub(crate) use calibrate::{Calibrator, wants_calibration};
 pub(crate) use stage::{ProfileStage, ensure_profile};

@@ -361,6 +361,8 @@ impl Measurement<'_, '_> {
             .sensitivity(&requests, &mut |asked_place, news| {
                 let (place, prompt, name) = &asked[asked_place];
                 let result = match news {
+                    SensitivityNews::Begins if stop.is_set() => return ControlFlow::Break(()),
+                    SensitivityNews::Begins => return ControlFlow::Continue(()),
                     SensitivityNews::Layers(layers_done) => {
                         teller.show(&Event::ProfileLayer {
                             model: model.clone(),

@@ -1,8 +1,11 @@
 //! Samples that are measured together: which, for what, and whether what the engine found can be used.
 
-use crate::engine::{EngineError, SensitivityOutput};
+use ripplekv_tasks::Tokenise;
+
+use crate::engine::{EngineError, ModelShape, SensitivityOutput};
 use crate::error::RunnerError;
-use crate::profile::prompts::CalibrationPrompt;
+use crate::plan::PlannedProfile;
+use crate::profile::prompts::{CalibrationPrompt, prompts};
 use crate::profile::sigma::SIGMA_LADDER;
 use crate::profile::store::PartialLine;
 use crate::profile::{DroppedSample, ProfileSample};
@@ -26,6 +29,28 @@ pub(crate) fn group_size(prompts: &[CalibrationPrompt], may_end: bool) -> usize 
         tokens <= TOGETHER_TOKENS && !(may_end && prompt.round > prompts[0].round)
     });
     fits.take(TOGETHER_SAMPLES).count().max(1)
+}
+
+/// Lengths in tokens of the prompts that a profile measures, in groups of those that are measured together.
+///
+/// # Errors
+/// A record of the calibration pack that cannot be read or made a prompt.
+pub fn groups(
+    profile: &PlannedProfile,
+    shape: &ModelShape,
+    tokenizer: &dyn Tokenise,
+) -> Result<Vec<Vec<usize>>, RunnerError> {
+    let prompts = prompts(profile, shape, tokenizer)?;
+    let may_end = profile.recipe.stop_at_reliability.is_some();
+    let mut groups = Vec::new();
+    let mut rest = prompts.as_slice();
+    while !rest.is_empty() {
+        let (group, behind) = rest.split_at(group_size(rest, may_end));
+        let fit = group.iter().filter(|prompt| prompt.unfit.is_none());
+        groups.push(fit.map(|prompt| prompt.ids.len()).collect());
+        rest = behind;
+    }
+    Ok(groups)
 }
 
 /// What samples are measured for.

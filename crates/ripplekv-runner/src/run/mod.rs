@@ -25,6 +25,7 @@ use crate::exit;
 use crate::plan::{METRIC_VERSION, Plan, PreparedModel, Unit, prepare_model, units};
 use crate::store::{
     Host, MANIFEST_SCHEMA, Manifest, PackState, ProgramState, Store, TaskState, git_state,
+    peak_rss_bytes,
 };
 
 pub(crate) use event::Teller;
@@ -212,6 +213,9 @@ fn stages(
             .collect();
         let mut teller = Teller { store, observer };
         let damage = damage::damage_of(plan, catalog, loader, options, &models, &mut teller)?;
+        if damage.measured + damage.measured_jointly > 0 {
+            store.note_peak_memory(peak_rss_bytes())?;
+        }
         summary.stages_left = damage.left;
         summary.stages_failed = damage.failed;
     }

@@ -400,9 +400,9 @@ fn product_bytes(identity: &ModelIdentity) -> u64 {
     (shape.layers * (attention + feed_forward) + head) as u64 * number_bytes(identity)
 }
 
-/// Keys and values of so many entries in every layer and KV head.
+/// Keys and values of so many entries in every layer and KV head; they are f32 whatever the weights are.
 fn cache_bytes(identity: &ModelIdentity, entries: usize) -> u64 {
     let shape = &identity.shape;
     let numbers = 2 * shape.layers * shape.kv_heads * shape.head_dim * entries;
-    numbers as u64 * number_bytes(identity)
+    (numbers * size_of::<f32>()) as u64
 }
