@@ -173,6 +173,7 @@ impl<'a> Evaluation<'a> {
                 engine.as_mut(),
                 &mut teller,
             )?;
+            self.peak_rss_bytes = self.peak_rss_bytes.max(peak_rss_bytes());
             let Some(found) = found else {
                 return Ok(());
             };
@@ -377,8 +378,6 @@ impl<'a> Evaluation<'a> {
     ) -> Result<Vec<Record>, RunnerError> {
         let is_alone = self.plan.timing == TimingMode::Alone;
         if is_alone {
-            // the manifest's is of the whole process: of a profile before the first cell too
-            self.peak_rss_bytes = self.peak_rss_bytes.max(peak_rss_bytes());
             restart_peak_rss();
         }
         let output = self.ask(ready, engine, job, cells)?;
