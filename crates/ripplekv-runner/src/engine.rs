@@ -266,7 +266,7 @@ pub struct SensitivityOutput {
 /// What is heard of one request while its layers are perturbed.
 #[derive(Debug)]
 pub enum SensitivityNews {
-    /// Its prefill is next; all requests are prefilled before the first is done.
+    /// Its prefill is next; all requests are prefilled before the layers of the first are perturbed.
     Begins,
     /// So many layers are done.
     Layers(usize),
