@@ -8,7 +8,9 @@ use candle_core::{DType, Device};
 use ripplekv_model::catalog::{self, ModelFiles, ModelReference};
 use ripplekv_model::home::Home;
 use ripplekv_model::tokenizer::TextTokenizer;
-use ripplekv_model::{ModelConfig, Weights, load_decoder, open_device, open_weights, read_gguf};
+use ripplekv_model::{
+    ARCHITECTURES, ModelConfig, Weights, load_decoder, open_device, open_weights, read_gguf,
+};
 use ripplekv_runner::cell::{ModelSource, ResolvedModel};
 use ripplekv_runner::engine::{
     Availability, Engine, EngineError, Loader, ModelIdentity, ModelShape,
@@ -43,7 +45,11 @@ impl ModelLoader {
         })
     }
 
+    /// Where the model lies; fetched where needed, which is not for one that cannot be run.
     fn path(&self, model: &ResolvedModel) -> Result<PathBuf, EngineError> {
+        if let Some(reason) = not_run(model) {
+            return Err(EngineError::Model(reason));
+        }
         match catalog::resolve(&reference(model), &self.home).map_err(model_error)? {
             ModelFiles::Gguf(path) | ModelFiles::Folder(path) => Ok(path),
         }
@@ -72,6 +78,21 @@ impl ModelLoader {
         loaded.insert(model.clone(), Arc::clone(&tokenizer));
         Ok(tokenizer)
     }
+}
+
+/// Why a model of the catalog cannot be run, known without its files.
+fn not_run(model: &ResolvedModel) -> Option<String> {
+    let ModelSource::Named(name) = &model.source else {
+        return None;
+    };
+    let wanted = catalog::find_model(name).ok()?.architecture;
+    let known: Vec<&str> = ARCHITECTURES.iter().map(|info| info.name).collect();
+    (!known.contains(&wanted)).then(|| {
+        format!(
+            "its architecture `{wanted}` is not run yet (known: {})",
+            known.join(", ")
+        )
+    })
 }
 
 fn reference(model: &ResolvedModel) -> ModelReference {
@@ -117,6 +138,9 @@ fn shape(config: &ModelConfig, dtype: DType) -> ModelShape {
 
 impl Loader for ModelLoader {
     fn availability(&self, model: &ResolvedModel) -> Availability {
+        if let Some(reason) = not_run(model) {
+            return Availability::NotChecked(reason);
+        }
         match catalog::is_available(&reference(model), &self.home) {
             Ok(catalog::Availability::Present) => Availability::Present,
             Ok(catalog::Availability::Fetchable) => Availability::Fetchable,
@@ -149,5 +173,37 @@ impl Loader for ModelLoader {
         };
         let decoder = load_decoder(weights.as_ref(), dtype, &self.device).map_err(model_error)?;
         Ok(Box::new(ModelEngine::new(decoder, tokenizer, identity)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_that_cannot_be_run_is_not_fetched() {
+        let home = tempfile::tempdir().unwrap();
+        let loader = ModelLoader::new(Home::at(home.path()), "cpu").unwrap();
+        for entry in catalog::MODELS {
+            let model = ResolvedModel {
+                name: entry.name.to_owned(),
+                source: ModelSource::Named(entry.name.to_owned()),
+                dtype: "f32".to_owned(),
+            };
+            let runs = ARCHITECTURES
+                .iter()
+                .any(|info| info.name == entry.architecture);
+            if runs {
+                assert_eq!(not_run(&model), None);
+                continue;
+            }
+            let error = loader.shape(&model).unwrap_err().to_string();
+            assert!(error.contains(entry.architecture), "{error}");
+            assert!(matches!(
+                loader.availability(&model),
+                Availability::NotChecked(reason) if reason.contains(entry.architecture)
+            ));
+        }
+        assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
     }
 }
