@@ -29,7 +29,6 @@ ours --parts grid --lengths 4096 >/dev/null
 # of the peer only what tells a cell's cost: its cells run one after the other, so each costs the same again
 peers --parts grid --grid-lengths 2048 --cells full,snapkv:20
 ours --parts grid --lengths 2048 >/dev/null
-ours --parts bandwidth >/dev/null
 ours --parts profile --peers "$folder/peers.json" | tee "$folder/table.md"
 
 "$python" - "$top/docs/performance.md" "$folder/table.md" <<'PY'

@@ -314,7 +314,7 @@ pub(crate) struct ScoreArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BenchPart {
-    /// Prefill and decoding of one row
+    /// Prefill and decoding of one row, and reading memory
     Forward,
     /// Causal attention of one layer by itself
     Attention,
@@ -322,8 +322,6 @@ pub(crate) enum BenchPart {
     Grid,
     /// The sensitivity profile of one sample
     Profile,
-    /// Reading memory
-    Bandwidth,
 }
 
 impl std::fmt::Display for BenchPart {
@@ -348,7 +346,7 @@ pub(crate) struct BenchArguments {
     #[arg(
         long,
         value_delimiter = ',',
-        default_values_t = [BenchPart::Forward, BenchPart::Attention, BenchPart::Grid, BenchPart::Profile, BenchPart::Bandwidth],
+        default_values_t = [BenchPart::Forward, BenchPart::Attention, BenchPart::Grid, BenchPart::Profile],
     )]
     pub(crate) parts: Vec<BenchPart>,
     /// Prompt lengths; default: all for forward, 4096 for grid, 2048 for profile

@@ -35,7 +35,7 @@ fn measurements_add_up_in_one_file_and_stand_beside_the_peers() {
         output_of(folder.fake().args(fixed).args(rest), 0)
     };
     bench(&["--parts", "forward", "--repeats", "2"]);
-    bench(&["--parts", "profile,attention,bandwidth", "--lengths", "64"]);
+    bench(&["--parts", "profile,attention", "--lengths", "64"]);
     let stored: Value = serde_json::from_str(&folder.read("ours.json")).unwrap();
     let lengths: Vec<&Value> = stored["forward"]
         .as_array()

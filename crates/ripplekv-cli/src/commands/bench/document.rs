@@ -26,14 +26,11 @@ impl Prompts {
         self.prompts.iter().map(|prompt| prompt.tokens).collect()
     }
 
-    /// The ids of the prompt of this length; bandwidth is measured without a prompt.
+    /// The ids of the prompt of this length.
     ///
     /// # Errors
     /// No such prompt, or one whose ids are not as many as it says.
-    pub(super) fn for_part(&self, part: BenchPart, tokens: usize) -> Result<&[u32], Failure> {
-        if part == BenchPart::Bandwidth {
-            return Ok(&[]);
-        }
+    pub(super) fn of(&self, tokens: usize) -> Result<&[u32], Failure> {
         let found = self.prompts.iter().find(|prompt| prompt.tokens == tokens);
         match found {
             Some(prompt) if prompt.ids.len() == tokens && tokens > 0 => Ok(&prompt.ids),
@@ -65,7 +62,6 @@ pub(super) struct Document {
     pub(super) attention: Vec<Attention>,
     pub(super) grid: Vec<Grid>,
     pub(super) profile: Vec<Profile>,
-    pub(super) bandwidth: Vec<Bandwidth>,
 }
 
 /// Prefill and one-row decode.
@@ -78,6 +74,8 @@ pub(super) struct Forward {
     pub(super) decode_steps: usize,
     /// Weights and cache entries that one decoding step has to read.
     pub(super) decode_step_bytes: u64,
+    /// Reading memory with all threads, right after the steps: the machine's speed changes from minute to minute.
+    pub(super) memory_bytes_per_second: f64,
     pub(super) peak_rss_bytes: u64,
     /// f32 weights, the snapshot and 200 MB.
     pub(super) accounted_bytes: u64,
@@ -140,12 +138,6 @@ pub(super) struct Profile {
     pub(super) peak_rss_bytes: u64,
 }
 
-/// Reading memory with all threads.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Bandwidth {
-    pub(super) bytes_per_second: f64,
-}
-
 impl Document {
     /// Notes where, with what and by which command measurements are added.
     pub(super) fn describe(&mut self, arguments: &BenchArguments) {
@@ -168,7 +160,6 @@ impl Document {
             BenchPart::Attention => put(&mut self.attention, text, |row| row.tokens),
             BenchPart::Grid => put(&mut self.grid, text, |row| row.tokens),
             BenchPart::Profile => put(&mut self.profile, text, |row| row.tokens),
-            BenchPart::Bandwidth => put(&mut self.bandwidth, text, |_| 0),
         };
         added.map_err(|error| Failure::Data(format!("bench: {part}: {error}")))
     }

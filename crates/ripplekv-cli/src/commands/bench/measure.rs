@@ -16,7 +16,7 @@ use ripplekv_runner::store::peak_rss_bytes;
 use ripplekv_tasks::StopRule;
 use serde_json::Value;
 
-use super::document::{Attention, Bandwidth, Forward, Grid, GridRun, Profile};
+use super::document::{Attention, Forward, Grid, GridRun, Profile};
 use crate::arguments::{BenchArguments, BenchPart};
 use crate::failure::Failure;
 use crate::wiring;
@@ -64,7 +64,6 @@ pub(super) fn measure(
         BenchPart::Attention => serde_json::to_string(&attention(&mut Bench::new(ids, arguments)?)),
         BenchPart::Grid => serde_json::to_string(&grid(&mut Bench::new(ids, arguments)?)?),
         BenchPart::Profile => serde_json::to_string(&profile(&mut Bench::new(ids, arguments)?)?),
-        BenchPart::Bandwidth => serde_json::to_string(&bandwidth()),
     };
     text.map_err(|error| Failure::Data(format!("bench: {error}")))
 }
@@ -220,13 +219,16 @@ fn forward(bench: &mut Bench<'_>) -> Result<Forward, Failure> {
     let (prefill_seconds, decode_seconds) = bench.prefills(steps)?;
     let identity = bench.engine.identity();
     let tokens = bench.ids.len();
+    // before the buffer that memory is read from
+    let peak_rss_bytes = peak_rss_bytes();
     Ok(Forward {
         tokens,
         prefill_seconds,
         decode_milliseconds: 1e3 * decode_seconds / steps as f64,
         decode_steps: steps,
         decode_step_bytes: product_bytes(identity) + cache_bytes(identity, tokens + steps / 2),
-        peak_rss_bytes: peak_rss_bytes(),
+        memory_bytes_per_second: memory_bytes_per_second(),
+        peak_rss_bytes,
         accounted_bytes: weight_bytes(identity) + cache_bytes(identity, tokens) + ALLOWANCE_BYTES,
     })
 }
@@ -317,12 +319,12 @@ fn profile(bench: &mut Bench<'_>) -> Result<Profile, Failure> {
     })
 }
 
-/// The best of several sweeps over a large buffer by all threads.
-fn bandwidth() -> Bandwidth {
-    const SWEEPS: usize = 7;
+/// The median of several sweeps over a large buffer by all threads: what else the machine does slows it as it slows a step.
+fn memory_bytes_per_second() -> f64 {
+    const SWEEPS: usize = 15;
     let buffer = vec![1u64; BANDWIDTH_BYTES / size_of::<u64>()];
     let chunk = buffer.len().div_ceil(rayon::current_num_threads());
-    let best = (0..SWEEPS)
+    let mut seconds: Vec<f64> = (0..SWEEPS)
         .map(|_| {
             let started = Instant::now();
             let sum: u64 = buffer
@@ -332,10 +334,8 @@ fn bandwidth() -> Bandwidth {
             std::hint::black_box(sum);
             started.elapsed().as_secs_f64()
         })
-        .fold(f64::INFINITY, f64::min);
-    Bandwidth {
-        bytes_per_second: BANDWIDTH_BYTES as f64 / best,
-    }
+        .collect();
+    BANDWIDTH_BYTES as f64 / median(&mut seconds)
 }
 
 fn method(name: &str) -> Result<ResolvedMethod, Failure> {

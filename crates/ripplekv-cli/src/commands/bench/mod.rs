@@ -25,7 +25,7 @@ pub(crate) fn bench(arguments: &BenchArguments, output: Output) -> Result<u8, Fa
     wiring::set_threads(arguments.machine.threads)?;
     let prompts: Prompts = read(&arguments.prompts)?;
     if let Some((part, tokens)) = arguments.child {
-        let text = measure::measure(part, prompts.for_part(part, tokens)?, arguments)?;
+        let text = measure::measure(part, prompts.of(tokens)?, arguments)?;
         output.line(&text)?;
         return Ok(exit::DONE);
     }
@@ -39,7 +39,7 @@ pub(crate) fn bench(arguments: &BenchArguments, output: Output) -> Result<u8, Fa
     document.describe(arguments);
     for &part in &arguments.parts {
         for tokens in lengths(part, arguments, &prompts) {
-            prompts.for_part(part, tokens)?;
+            prompts.of(tokens)?;
             output.note(&format!("{part} {tokens}"));
             document.add(part, &in_own_process(part, tokens, arguments)?)?;
             // what is measured is kept, whatever happens to the rest
@@ -56,10 +56,9 @@ pub(crate) fn bench(arguments: &BenchArguments, output: Output) -> Result<u8, Fa
     Ok(exit::DONE)
 }
 
-/// Lengths of one part; the machine's bandwidth has none.
+/// Lengths of one part.
 fn lengths(part: BenchPart, arguments: &BenchArguments, prompts: &Prompts) -> Vec<usize> {
     let fixed = match part {
-        BenchPart::Bandwidth => return vec![0],
         BenchPart::Forward | BenchPart::Attention => prompts.lengths(),
         BenchPart::Grid => GRID_LENGTHS.to_vec(),
         BenchPart::Profile => PROFILE_LENGTHS.to_vec(),

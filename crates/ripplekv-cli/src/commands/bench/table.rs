@@ -144,22 +144,21 @@ fn lines(document: &Document, peers: Option<&Peers>) -> Vec<Line> {
             target: "at least 2.2 times better".to_owned(),
         });
     }
-    if let Some(bandwidth) = document.bandwidth.first() {
+    for row in &document.forward {
+        let rate = row.decode_step_bytes as f64 / (row.decode_milliseconds / 1e3);
+        let after = format!("after {} tokens", row.tokens);
         lines.push(alone(
-            "memory reads, all threads".to_owned(),
+            format!("memory reads, all threads, {after}"),
             "GB/s",
-            bandwidth.bytes_per_second / 1e9,
+            row.memory_bytes_per_second / 1e9,
             "",
         ));
-        for row in &document.forward {
-            let rate = row.decode_step_bytes as f64 / (row.decode_milliseconds / 1e3);
-            lines.push(alone(
-                format!("share of it reached by decode after {} tokens", row.tokens),
-                "%",
-                100.0 * rate / bandwidth.bytes_per_second,
-                "at least 85",
-            ));
-        }
+        lines.push(alone(
+            format!("share of it reached by decode {after}"),
+            "%",
+            100.0 * rate / row.memory_bytes_per_second,
+            "at least 85",
+        ));
     }
     for row in &document.attention {
         let peers = peers.map_or(&[][..], |peers| &peers.attention);
