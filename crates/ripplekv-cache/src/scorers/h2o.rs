@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Scorer, ScorerInfo, Scores, column_sums};
+use super::{Scorer, ScorerInfo, Scores, column_sums, last_positions};
 use crate::params::{self, ParamDoc, out_of_range};
 use crate::{CacheError, LayerState, Needs};
 
@@ -57,7 +57,7 @@ impl Scorer for H2o {
     }
 
     fn must_keep(&self, prompt_tokens: usize) -> Vec<u32> {
-        (prompt_tokens.saturating_sub(self.window) as u32..prompt_tokens as u32).collect()
+        last_positions(self.window, prompt_tokens)
     }
 
     fn shrunk(&self, must_keep_tokens: usize) -> Box<dyn Scorer> {

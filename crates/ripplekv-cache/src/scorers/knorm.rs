@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{LEAST_ENTRIES, Scorer, ScorerInfo, Scores, key_values, squares};
+use super::{Scorer, ScorerInfo, Scores, key_values, squares};
 use crate::{CacheError, LayerState, Needs};
 
 #[derive(Debug, Clone, Copy)]
@@ -21,14 +21,6 @@ pub(super) const INFO: ScorerInfo = ScorerInfo {
 impl Scorer for Knorm {
     fn needs(&self) -> Needs {
         Needs::default()
-    }
-
-    fn must_keep_tokens(&self) -> usize {
-        LEAST_ENTRIES
-    }
-
-    fn must_keep(&self, _prompt_tokens: usize) -> Vec<u32> {
-        Vec::new()
     }
 
     fn shrunk(&self, _must_keep_tokens: usize) -> Box<dyn Scorer> {

@@ -48,10 +48,14 @@ pub trait Scorer: Send + Sync {
     fn needs(&self) -> Needs;
 
     /// The least a KV head of a layer can be given: the size of the must-keep set, or 1 where that set is empty.
-    fn must_keep_tokens(&self) -> usize;
+    fn must_keep_tokens(&self) -> usize {
+        LEAST_ENTRIES
+    }
 
-    /// The must-keep positions for a prompt of `prompt_tokens` tokens, ascending.
-    fn must_keep(&self, prompt_tokens: usize) -> Vec<u32>;
+    /// The must-keep positions for a prompt of `prompt_tokens` tokens, ascending; none where a scorer names none.
+    fn must_keep(&self, _prompt_tokens: usize) -> Vec<u32> {
+        Vec::new()
+    }
 
     /// The same scorer with a must-keep set of `must_keep_tokens` entries, for prompts whose budget is below it.
     fn shrunk(&self, must_keep_tokens: usize) -> Box<dyn Scorer>;
@@ -106,6 +110,11 @@ pub const SCORERS: &[ScorerInfo] = &[
 
 /// What a layer keeps at least where a scorer has no must-keep set, as in kvpress: no cache is empty.
 const LEAST_ENTRIES: usize = 1;
+
+/// The last `count` positions of a prompt, ascending.
+fn last_positions(count: usize, prompt_tokens: usize) -> Vec<u32> {
+    (prompt_tokens.saturating_sub(count) as u32..prompt_tokens as u32).collect()
+}
 
 /// Keys of a layer in f32, `[kv_heads, n, head_dim]` row by row.
 fn key_values(layer: &LayerState) -> Result<Vec<f32>, CacheError> {

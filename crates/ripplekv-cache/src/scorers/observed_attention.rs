@@ -4,7 +4,7 @@
 
 use serde_json::json;
 
-use super::{LEAST_ENTRIES, Scorer, ScorerInfo, Scores, column_sums};
+use super::{Scorer, ScorerInfo, Scores, column_sums};
 use crate::{CacheError, LayerState, Needs};
 
 #[derive(Debug, Clone, Copy)]
@@ -25,14 +25,6 @@ impl Scorer for ObservedAttention {
             column_sums: true,
             ..Needs::default()
         }
-    }
-
-    fn must_keep_tokens(&self) -> usize {
-        LEAST_ENTRIES
-    }
-
-    fn must_keep(&self, _prompt_tokens: usize) -> Vec<u32> {
-        Vec::new()
     }
 
     fn shrunk(&self, _must_keep_tokens: usize) -> Box<dyn Scorer> {

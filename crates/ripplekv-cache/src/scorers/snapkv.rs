@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Scorer, ScorerInfo, Scores};
+use super::{Scorer, ScorerInfo, Scores, last_positions};
 use crate::attention::mean_window_attention;
 use crate::params::{self, ParamDoc, out_of_range};
 use crate::{CacheError, LayerState, Needs};
@@ -72,7 +72,7 @@ impl Scorer for SnapKv {
     }
 
     fn must_keep(&self, prompt_tokens: usize) -> Vec<u32> {
-        (prompt_tokens.saturating_sub(self.window) as u32..prompt_tokens as u32).collect()
+        last_positions(self.window, prompt_tokens)
     }
 
     fn shrunk(&self, must_keep_tokens: usize) -> Box<dyn Scorer> {

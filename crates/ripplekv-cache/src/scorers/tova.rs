@@ -4,7 +4,7 @@
 
 use serde_json::json;
 
-use super::{Scorer, ScorerInfo, Scores};
+use super::{Scorer, ScorerInfo, Scores, last_positions};
 use crate::attention::mean_window_attention;
 use crate::{CacheError, LayerState, Needs};
 
@@ -33,7 +33,7 @@ impl Scorer for Tova {
     }
 
     fn must_keep(&self, prompt_tokens: usize) -> Vec<u32> {
-        (prompt_tokens.saturating_sub(1) as u32..prompt_tokens as u32).collect()
+        last_positions(1, prompt_tokens)
     }
 
     fn shrunk(&self, _must_keep_tokens: usize) -> Box<dyn Scorer> {
