@@ -12,8 +12,8 @@ use super::rows::Rows;
 
 /// Inputs over which a panel is read at a time: 32 KiB in f32.
 const INPUT_BLOCK: usize = 512;
-/// Panels of one parallel piece.
-const PIECE: usize = 4;
+/// Panels of one parallel piece: few, so that threads end together.
+const PIECE: usize = 2;
 
 /// A weight `[outputs, inputs]`.
 pub(crate) struct Panels {
@@ -93,6 +93,7 @@ impl Panels {
         blocks
             .par_chunks_mut(count * PIECE)
             .enumerate()
+            .with_max_len(1)
             .for_each(|(piece, blocks)| {
                 pulp::Arch::new().dispatch(Piece {
                     weight: self,

@@ -1,18 +1,19 @@
 //! Attention of one position over its cache, row after row of keys and values as they lie: memory is the limit, so
-//! nothing is packed. The entries are cut into parts of fixed size whose results are joined in order, so that the bits
-//! depend on neither the number of threads nor the rows beside.
+//! nothing is packed, and every key and value is used for several query heads while it is at hand. The entries are cut
+//! into parts of fixed size whose results are joined in order, so that the bits depend on neither the number of threads
+//! nor the rows beside.
 
 use pulp::{Simd, WithSimd};
 use ripplekv_cache::exponential::exp2;
 
-/// Most entries of one part.
-const PART: usize = 1024;
-/// Entries of one block of scores.
-const BLOCK: usize = 64;
-/// Keys whose products with a query run side by side.
-const BESIDE: usize = 8;
-/// Registers of mixed values at a time.
-const MIXED: usize = 8;
+/// Most entries of one part: enough to read keys and values in long runs, few enough that threads end together.
+const PART: usize = 256;
+/// Query heads that share a sweep over keys and values.
+const HEADS: usize = 3;
+/// Keys whose products with queries run side by side: with [`HEADS`] they fill 12 of 16 registers.
+const BESIDE: usize = 4;
+/// Registers of mixed values of each head at a time.
+const MIXED: usize = 4;
 
 /// Some entries of one KV head; entry `i` lies at `i * stride`.
 #[derive(Clone, Copy)]
@@ -84,67 +85,81 @@ impl WithSimd for RunPart<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self {
-            shape: SingleAttention { heads, dim, scale },
-            queries,
-            part,
-            partial,
-        } = self;
-        let scale = scale * std::f32::consts::LOG2_E;
-        let row = |from: &'_ [f32], entry: usize| -> std::ops::Range<usize> {
-            debug_assert!(from.len() >= entry * part.stride + dim);
-            entry * part.stride..entry * part.stride + dim
-        };
-        let (maxima, rest) = partial.split_at_mut(heads);
+        let SingleAttention { heads, dim, scale } = self.shape;
+        let (maxima, rest) = self.partial.split_at_mut(heads);
         let (totals, sums) = rest.split_at_mut(heads);
-        maxima.fill(f32::NEG_INFINITY);
-        totals.fill(0.0);
-        sums.fill(0.0);
-        let mut scores = [0.0f32; BLOCK];
-        for first in (0..part.length).step_by(BLOCK) {
-            let count = BLOCK.min(part.length - first);
-            let heads = queries
-                .chunks_exact(dim)
-                .zip(sums.chunks_exact_mut(dim))
-                .zip(maxima.iter_mut().zip(totals.iter_mut()));
-            for ((query, sums), (maximum, total)) in heads {
-                let scores = &mut scores[..count];
-                for (group, scores) in scores.chunks_mut(BESIDE).enumerate() {
-                    let entry = first + group * BESIDE;
-                    if scores.len() == BESIDE {
-                        let keys: [&[f32]; BESIDE] = std::array::from_fn(|beside| {
-                            &part.keys[row(part.keys, entry + beside)]
-                        });
-                        scores.copy_from_slice(&dots(simd, query, keys));
-                    } else {
-                        for (beside, score) in scores.iter_mut().enumerate() {
-                            let key = &part.keys[row(part.keys, entry + beside)];
-                            *score = dots(simd, query, [key])[0];
-                        }
-                    }
-                }
-                let most = scores
-                    .iter()
-                    .fold(f32::NEG_INFINITY, |most, score| most.max(*score))
-                    * scale;
-                if most > *maximum {
-                    if *maximum > f32::NEG_INFINITY {
-                        let factor = one(simd, *maximum - most);
-                        *total *= factor;
-                        multiply(simd, sums, factor);
-                    }
-                    *maximum = most;
-                }
-                *total += weights(simd, scores, scale, *maximum);
-                mix(
-                    simd,
-                    sums,
-                    scores,
-                    &part.values[first * part.stride..],
-                    part.stride,
-                );
+        let groups = self
+            .queries
+            .chunks(HEADS * dim)
+            .zip(sums.chunks_mut(HEADS * dim))
+            .zip(maxima.chunks_mut(HEADS).zip(totals.chunks_mut(HEADS)));
+        for ((queries, sums), (maxima, totals)) in groups {
+            let group = Group {
+                part: self.part,
+                queries,
+                dim,
+                scale: scale * std::f32::consts::LOG2_E,
+                maxima,
+                totals,
+                sums,
+            };
+            match queries.len() / dim {
+                1 => group.run::<S, 1>(simd),
+                2 => group.run::<S, 2>(simd),
+                _ => group.run::<S, HEADS>(simd),
             }
         }
+    }
+}
+
+/// Some query heads and what a part leaves of them.
+struct Group<'a> {
+    part: Part<'a>,
+    /// `[heads, dim]`.
+    queries: &'a [f32],
+    dim: usize,
+    /// Factor of the logits to base 2.
+    scale: f32,
+    maxima: &'a mut [f32],
+    totals: &'a mut [f32],
+    /// `[heads, dim]`.
+    sums: &'a mut [f32],
+}
+
+impl Group<'_> {
+    #[inline(always)]
+    fn run<S: Simd, const H: usize>(self, simd: S) {
+        let Part {
+            keys,
+            values,
+            stride,
+            length,
+        } = self.part;
+        let dim = self.dim;
+        let queries: [&[f32]; H] =
+            std::array::from_fn(|head| &self.queries[head * dim..(head + 1) * dim]);
+        let key = |entry: usize| &keys[entry * stride..][..dim];
+        let mut scores = [[0.0f32; PART]; H];
+        let whole = length / BESIDE * BESIDE;
+        for entry in (0..whole).step_by(BESIDE) {
+            let keys: [&[f32]; BESIDE] = std::array::from_fn(|beside| key(entry + beside));
+            for (scores, dots) in scores.iter_mut().zip(dots(simd, queries, keys)) {
+                scores[entry..entry + BESIDE].copy_from_slice(&dots);
+            }
+        }
+        for entry in whole..length {
+            for (scores, [dot]) in scores.iter_mut().zip(dots(simd, queries, [key(entry)])) {
+                scores[entry] = dot;
+            }
+        }
+        let results = self.maxima.iter_mut().zip(self.totals.iter_mut());
+        for (scores, (maximum, total)) in scores.iter_mut().zip(results) {
+            let scores = &mut scores[..length];
+            *maximum = most(simd, scores) * self.scale;
+            *total = weights(simd, scores, self.scale, *maximum);
+        }
+        let weights: [&[f32]; H] = scores.each_ref().map(|scores| &scores[..length]);
+        mix(simd, self.sums, dim, weights, values, stride);
     }
 }
 
@@ -176,50 +191,80 @@ impl WithSimd for Join<'_> {
     }
 }
 
-/// Products of one query with `N` keys.
+/// Products of `H` queries with `N` keys.
 #[inline(always)]
-fn dots<S: Simd, const N: usize>(simd: S, query: &[f32], keys: [&[f32]; N]) -> [f32; N] {
-    let (query, query_tail) = S::as_simd_f32s(query);
-    let keys = keys.map(|key| S::as_simd_f32s(key));
-    let mut sums = [simd.splat_f32s(0.0); N];
-    for (word, query) in query.iter().enumerate() {
-        for (sum, (key, _)) in sums.iter_mut().zip(&keys) {
-            *sum = simd.mul_add_f32s(*query, key[word], *sum);
+fn dots<S: Simd, const H: usize, const N: usize>(
+    simd: S,
+    queries: [&[f32]; H],
+    keys: [&[f32]; N],
+) -> [[f32; N]; H] {
+    let words = queries[0].len() / S::F32_LANES;
+    // equal lengths known to the compiler: no check within the loop
+    let query_words = queries.map(|query| &S::as_simd_f32s(query).0[..words]);
+    let key_words = keys.map(|key| &S::as_simd_f32s(key).0[..words]);
+    let mut sums = [[simd.splat_f32s(0.0); N]; H];
+    for word in 0..words {
+        for (key, beside) in key_words.iter().zip(0..) {
+            for (sums, query) in sums.iter_mut().zip(&query_words) {
+                sums[beside] = simd.mul_add_f32s(query[word], key[word], sums[beside]);
+            }
         }
     }
-    let mut dots = [0.0; N];
-    for ((dot, sum), (_, tail)) in dots.iter_mut().zip(sums).zip(&keys) {
-        let rest: f32 = tail.iter().zip(query_tail).map(|(k, q)| k * q).sum();
-        *dot = simd.reduce_sum_f32s(sum) + rest;
+    let mut dots = [[0.0; N]; H];
+    let tail = words * S::F32_LANES;
+    for ((dots, sums), query) in dots.iter_mut().zip(sums).zip(queries) {
+        for ((dot, sum), key) in dots.iter_mut().zip(sums).zip(keys) {
+            let rest: f32 = key[tail..]
+                .iter()
+                .zip(&query[tail..])
+                .map(|(k, q)| k * q)
+                .sum();
+            *dot = simd.reduce_sum_f32s(sum) + rest;
+        }
     }
     dots
 }
 
-/// `sums += weights . values`, entry after entry; entry `i` of `values` begins at `i * stride`.
+/// `weights . values` of `H` heads into `sums`, `[H, dim]`, entry after entry; entry `i` of `values` begins at `i * stride`.
 #[inline(always)]
-fn mix<S: Simd>(simd: S, sums: &mut [f32], weights: &[f32], values: &[f32], stride: usize) {
+fn mix<S: Simd, const H: usize>(
+    simd: S,
+    sums: &mut [f32],
+    dim: usize,
+    weights: [&[f32]; H],
+    values: &[f32],
+    stride: usize,
+) {
     let width = MIXED * S::F32_LANES;
-    let done = sums.len() / width * width;
-    let mut blocks = sums.chunks_exact_mut(width);
-    for (block, sums) in blocks.by_ref().enumerate() {
-        let (sums, _) = S::as_mut_simd_f32s(sums);
-        let mut kept = [simd.splat_f32s(0.0); MIXED];
-        kept.copy_from_slice(sums);
-        for (entry, weight) in weights.iter().enumerate() {
-            let place = entry * stride + block * width;
+    let done = dim / width * width;
+    for first in (0..done).step_by(width) {
+        let mut kept = [[simd.splat_f32s(0.0); MIXED]; H];
+        for (entry, place) in (0..weights[0].len()).zip((first..).step_by(stride)) {
             let (values, _) = S::as_simd_f32s(&values[place..place + width]);
-            let weight = simd.splat_f32s(*weight);
-            for (kept, value) in kept.iter_mut().zip(values) {
-                *kept = simd.mul_add_f32s(weight, *value, *kept);
+            // weights, one value and the sums fill the registers
+            let weights = weights.map(|weights| simd.splat_f32s(weights[entry]));
+            for (word, value) in values.iter().enumerate() {
+                for (kept, weight) in kept.iter_mut().zip(weights) {
+                    kept[word] = simd.mul_add_f32s(weight, *value, kept[word]);
+                }
             }
         }
-        sums.copy_from_slice(&kept);
+        for (sums, kept) in sums.chunks_exact_mut(dim).zip(kept) {
+            let (sums, _) = S::as_mut_simd_f32s(&mut sums[first..first + width]);
+            sums.copy_from_slice(&kept);
+        }
     }
-    let rest = blocks.into_remainder();
-    if !rest.is_empty() {
-        for (entry, weight) in weights.iter().enumerate() {
-            let place = entry * stride + done;
-            add(simd, rest, &values[place..place + rest.len()], *weight);
+    if done < dim {
+        for (sums, weights) in sums.chunks_exact_mut(dim).zip(weights) {
+            sums[done..].fill(0.0);
+            for (weight, place) in weights.iter().zip((done..).step_by(stride)) {
+                add(
+                    simd,
+                    &mut sums[done..],
+                    &values[place..][..dim - done],
+                    *weight,
+                );
+            }
         }
     }
 }
@@ -247,6 +292,18 @@ fn multiply<S: Simd>(simd: S, values: &mut [f32], factor: f32) {
     for value in tail {
         *value *= factor;
     }
+}
+
+/// The largest.
+#[inline(always)]
+fn most<S: Simd>(simd: S, values: &[f32]) -> f32 {
+    let (body, tail) = S::as_simd_f32s(values);
+    let smallest = simd.splat_f32s(f32::NEG_INFINITY);
+    let most = body
+        .iter()
+        .fold(smallest, |most, value| simd.max_f32s(most, *value));
+    tail.iter()
+        .fold(simd.reduce_max_f32s(most), |most, value| most.max(*value))
 }
 
 /// Replaces scores by 2^(scale * x - maximum) and gives the sum.

@@ -110,6 +110,7 @@ impl Llama {
         partials
             .par_chunks_mut(length)
             .zip(&parts)
+            .with_max_len(1)
             .for_each(|(partial, (queries, part))| shape.part(queries, *part, partial));
         mixed.resize(rows.len() * self.query_width(), 0.0);
         let mut rest = partials.as_slice();
