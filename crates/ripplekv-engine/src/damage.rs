@@ -15,7 +15,7 @@ use ripplekv_runner::engine::{
 
 use crate::compress::{KeptCell, Part, ScoreCache, kept_by};
 use crate::decode::decode_greedy;
-use crate::forced::{ForcedAnswer, LEAST_POSITIONS, LogProbabilities, prompt_error, with_layer};
+use crate::forced::{ForcedAnswer, LEAST_POSITIONS, Reference, mean, prompt_error, with_layer};
 
 pub(crate) fn damage(
     decoder: &dyn Decoder,
@@ -286,14 +286,18 @@ impl Run<'_> {
         on_layer: &mut dyn FnMut(usize),
     ) -> Result<(Vec<f64>, Vec<bool>), EngineError> {
         let compared = self.answer(&self.generated[..self.compared]);
-        let positions = compared.targets().len();
         let plain: Vec<Branch> = branches.iter().map(|(_, branch)| branch.clone()).collect();
-        let results = compared.run(self.decoder, &plain, on_layer, |reference, rows, _| {
-            let same = rows.agrees_with(compared.targets());
-            Ok((reference.mean_kl(rows, positions)?, same))
+        let results = compared.run(self.decoder, &plain, on_layer, |row| {
+            let same = row.most_likely() == compared.targets()[row.position];
+            Ok((row.kl()?, same))
         })?;
-        let results = results.into_iter().map(|(result, _)| result);
-        let (kl, mut agrees): (Vec<f64>, Vec<bool>) = results.unzip();
+        let (kl, mut agrees): (Vec<f64>, Vec<bool>) = results
+            .into_iter()
+            .map(|branch| {
+                let (kl, same): (Vec<f64>, Vec<bool>) = branch.rows.into_iter().unzip();
+                (mean(&kl), same.iter().all(|same| *same))
+            })
+            .unzip();
         if self.request.outputs && self.generated.len() > self.compared {
             // the whole answer of the full cache, to see where another text would leave it
             let answer = self.answer(self.generated);
@@ -301,11 +305,11 @@ impl Run<'_> {
                 .filter(|place| matches!(branches[*place].0, Role::Reference | Role::Single))
                 .collect();
             let chosen: Vec<Branch> = places.iter().map(|place| plain[*place].clone()).collect();
-            let same = answer.run(self.decoder, &chosen, &mut |_| (), |_, rows, _| {
-                Ok(rows.agrees_with(answer.targets()))
+            let same = answer.run(self.decoder, &chosen, &mut |_| (), |row| {
+                Ok(row.most_likely() == answer.targets()[row.position])
             })?;
-            for (place, (same, _)) in places.into_iter().zip(same) {
-                agrees[place] = same;
+            for (place, same) in places.into_iter().zip(same) {
+                agrees[place] = same.rows.iter().all(|same| *same);
             }
         }
         Ok((kl, agrees))
@@ -358,16 +362,16 @@ impl Run<'_> {
         let mut chosen = vec![branches[0].1.clone()];
         chosen.extend(singles.iter().map(|&place| branches[place].1.clone()));
         let sums: Vec<f64> = answer
-            .run(self.decoder, &chosen, &mut |_| (), |_, rows, _| {
-                Ok(rows.negative_log_likelihood(targets))
+            .run(self.decoder, &chosen, &mut |_| (), |row| {
+                Ok(row.negative_log_probability(targets[row.position]))
             })?
             .into_iter()
-            .map(|(sum, _)| sum)
+            .map(|branch| branch.rows.iter().sum())
             .collect();
         let tokens = self.request.reference_ids.len() as f64;
         let first = match self.request.first_token {
-            FirstToken::Skip => LogProbabilities::of_logits(&self.prefill.logits)?
-                .negative_log_likelihood(&self.request.reference_ids[..1]),
+            FirstToken::Skip => Reference::of_logits(&self.prefill.logits)?
+                .first_negative_log_probability(self.request.reference_ids[0]),
             FirstToken::Reread => 0.0,
         };
         let changes = sums[1..].iter().map(|sum| (sum - sums[0]) / tokens);

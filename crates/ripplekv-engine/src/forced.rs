@@ -1,8 +1,7 @@
 //! Distributions of teacher-forced answers: which tokens are fed, which positions count, and how far a changed cache
 //! moves them (design.md 5).
 
-use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use candle_core::Tensor;
 use rayon::prelude::*;
@@ -10,10 +9,6 @@ use ripplekv_cache::{CompressedCache, CompressedLayer};
 use ripplekv_metrics::statistics::{kl_divergence_from, log_softmax, probabilities};
 use ripplekv_model::{Branch, Decoder};
 use ripplekv_runner::engine::{EngineError, FirstToken};
-
-/// Positions whose logits are in memory at a time, of one branch at least: enough to pay for a pass over the head's
-/// weights, and few beside the weights of a large vocabulary.
-pub const LOGITS_BESIDE: usize = 128;
 
 /// Fewest answer positions that make a sample.
 pub(crate) const LEAST_POSITIONS: usize = 2;
@@ -45,38 +40,42 @@ impl ForcedAnswer<'_> {
         }
     }
 
-    /// Log-probabilities of every branch at every target position; the first branch is the reference.
-    /// `visit` gets the reference's and the branch's rows, one `[vocab]` each target, and the branch's number.
-    pub(crate) fn run<T>(
+    /// What `visit` makes of every target position of every branch, the first of which is the reference. Rows are visited
+    /// in any order, on several threads.
+    pub(crate) fn run<T: Send + Sync>(
         &self,
         decoder: &dyn Decoder,
         branches: &[Branch],
         on_layer: &mut dyn FnMut(usize),
-        mut visit: impl FnMut(&Reference, &LogProbabilities, usize) -> Result<T, EngineError>,
-    ) -> Result<Vec<(T, Option<f64>)>, EngineError> {
+        visit: impl Fn(&ForcedRow<'_>) -> Result<T, EngineError> + Sync,
+    ) -> Result<Vec<Compared<T>>, EngineError> {
         let reread = self.first_token == FirstToken::Reread;
         let forced = decoder
             .force(branches, &self.fed(), reread, on_layer)
-            .map_err(prompt_error)?;
-        let mut reference: Option<Reference> = None;
-        let mut results = Vec::with_capacity(branches.len());
-        // some branches at a time: one pass over the head's weights for all of them, and their logits fit into memory
-        let beside = (LOGITS_BESIDE / self.fed().len().max(1)).max(1);
-        for (group, forced) in forced.branches.chunks(beside).enumerate() {
-            let states: Vec<&[f32]> = forced.iter().map(|branch| &branch.states[..]).collect();
-            let rows = LogProbabilities::of_each(decoder, &states)?;
-            for (place, (branch, rows)) in forced.iter().zip(rows).enumerate() {
-                if reference.is_none() {
-                    reference = Some(Reference::new(rows.clone()));
-                }
-                if let Some(reference) = &reference {
-                    let index = group * beside + place;
-                    results.push((visit(reference, &rows, index)?, branch.local_error));
-                }
-            }
-        }
-        Ok(results)
+            .map_err(prompt_error)?
+            .branches;
+        let reference = Reference::of_states(decoder, &forced[0].states)?;
+        let mut rows = reference.with_itself(&visit)?;
+        let others: Vec<&[f32]> = forced[1..].iter().map(|own| &own.states[..]).collect();
+        rows.extend(reference.compare(decoder, &others.concat(), &visit)?);
+        let mut rows = rows.into_iter();
+        let positions = self.fed().len();
+        Ok(forced
+            .iter()
+            .map(|own| Compared {
+                rows: rows.by_ref().take(positions).collect(),
+                local_error: own.local_error,
+            })
+            .collect())
     }
+}
+
+/// One branch.
+pub(crate) struct Compared<T> {
+    /// One entry a target position.
+    pub(crate) rows: Vec<T>,
+    /// See [`ripplekv_model::ForcedBranch`].
+    pub(crate) local_error: Option<f64>,
 }
 
 /// Mean KL(full, cache) over the full cache's answer for every cache, each forced by itself, so that a number does not
@@ -96,135 +95,158 @@ pub(crate) fn answer_kl(
     if positions < LEAST_POSITIONS {
         return Ok(caches.iter().map(|_| Ok(None)).collect());
     }
-    let alone = |cache: &Arc<CompressedCache>| -> Result<LogProbabilities, EngineError> {
+    let states = |cache: &Arc<CompressedCache>| -> Result<Vec<f32>, EngineError> {
         let branch = Branch {
             cache: Arc::clone(cache),
             from_layer: 0,
         };
-        let forced = decoder
+        let mut forced = decoder
             .force(&[branch], &answer.fed(), false, &mut |_| ())
             .map_err(prompt_error)?;
-        let states = [forced.branches[0].states.as_slice()];
-        let mut rows = LogProbabilities::of_each(decoder, &states)?;
-        Ok(rows.swap_remove(0))
+        Ok(forced.branches.swap_remove(0).states)
     };
-    let reference = Reference::new(alone(full)?);
+    let reference = Reference::of_states(decoder, &states(full)?)?;
     let of_cache = |cache| -> Result<_, EngineError> {
-        Ok(Some(reference.mean_kl(&alone(cache)?, positions)?))
+        let kl = reference.compare(decoder, &states(cache)?, |row| row.kl())?;
+        Ok(Some(mean(&kl)))
     };
     Ok(caches.iter().map(of_cache).collect())
 }
 
-/// Log-probabilities of some positions.
-#[derive(Clone)]
-pub(crate) struct LogProbabilities {
-    vocabulary: usize,
-    /// `[positions, vocab]`, of several branches.
-    shared: Arc<Vec<f32>>,
-    /// Where these positions lie in it.
-    place: Range<usize>,
+/// One position's distribution beside the reference's.
+pub(crate) struct ForcedRow<'a> {
+    /// Number of the target.
+    pub(crate) position: usize,
+    /// Of the reference, `[vocab]`.
+    probabilities: &'a [f64],
+    reference: &'a [f32],
+    /// `[vocab]`.
+    log_probabilities: &'a [f32],
 }
 
-/// The distributions that others are compared with, and their probabilities.
+impl ForcedRow<'_> {
+    /// KL(reference, this), in nats.
+    pub(crate) fn kl(&self) -> Result<f64, EngineError> {
+        kl_divergence_from(self.probabilities, self.reference, self.log_probabilities)
+            .map_err(prompt_error)
+    }
+
+    pub(crate) fn negative_log_probability(&self, token: u32) -> f64 {
+        -f64::from(self.log_probabilities[token as usize])
+    }
+
+    /// The most likely token; ties go to the lower id, as in decoding.
+    pub(crate) fn most_likely(&self) -> u32 {
+        let mut best = 0;
+        for (id, value) in self.log_probabilities.iter().enumerate() {
+            if *value > self.log_probabilities[best] {
+                best = id;
+            }
+        }
+        best as u32
+    }
+}
+
+/// The distributions that others are compared with.
 pub(crate) struct Reference {
-    rows: LogProbabilities,
+    vocabulary: usize,
+    /// `[positions, vocab]`.
+    log_probabilities: Vec<f32>,
     /// `[positions, vocab]`.
     probabilities: Vec<f64>,
 }
 
 impl Reference {
-    pub(crate) fn new(rows: LogProbabilities) -> Self {
-        let values = rows.values().par_chunks(rows.vocabulary);
-        Self {
-            probabilities: values.flat_map_iter(probabilities).collect(),
-            rows,
-        }
-    }
-
-    /// Mean KL(self, other) over the first `positions` positions, in nats.
-    pub(crate) fn mean_kl(
-        &self,
-        other: &LogProbabilities,
-        positions: usize,
-    ) -> Result<f64, EngineError> {
-        let vocabulary = self.rows.vocabulary;
-        let values = self
-            .probabilities
-            .par_chunks(vocabulary)
-            .zip(self.rows.values().par_chunks(vocabulary))
-            .zip(other.values().par_chunks(vocabulary))
-            .take(positions)
-            .map(|((p, log_p), log_q)| kl_divergence_from(p, log_p, log_q).map_err(prompt_error))
-            .collect::<Result<Vec<f64>, _>>()?;
-        Ok(values.iter().sum::<f64>() / values.len() as f64)
-    }
-}
-
-impl LogProbabilities {
-    /// One entry for each of `states`, `[tokens, hidden]`.
-    fn of_each(decoder: &dyn Decoder, states: &[&[f32]]) -> Result<Vec<Self>, EngineError> {
-        let vocabulary = decoder.config().vocab_size;
-        let mut logits = decoder.logits(&states.concat());
-        logits
-            .par_chunks_mut(vocabulary)
-            .try_for_each(|row| log_softmax(row).map_err(prompt_error))?;
-        let shared = Arc::new(logits);
-        let mut end = 0;
-        let places = states.iter().map(|states| {
-            let start = end;
-            end += states.len() / decoder.config().hidden_size * vocabulary;
-            start..end
-        });
-        Ok(places
-            .map(|place| Self {
-                vocabulary,
-                shared: Arc::clone(&shared),
-                place,
-            })
-            .collect())
+    fn of_states(decoder: &dyn Decoder, states: &[f32]) -> Result<Self, EngineError> {
+        Self::new(decoder.logits(states), decoder.config().vocab_size)
     }
 
     /// From logits `[vocab]` of one position.
     pub(crate) fn of_logits(logits: &Tensor) -> Result<Self, EngineError> {
-        let mut values = logits.to_vec1::<f32>().map_err(prompt_error)?;
-        log_softmax(&mut values).map_err(prompt_error)?;
+        let logits = logits.to_vec1::<f32>().map_err(prompt_error)?;
+        let vocabulary = logits.len();
+        Self::new(logits, vocabulary)
+    }
+
+    fn new(mut logits: Vec<f32>, vocabulary: usize) -> Result<Self, EngineError> {
+        logits
+            .par_chunks_mut(vocabulary)
+            .try_for_each(|row| log_softmax(row).map_err(prompt_error))?;
         Ok(Self {
-            vocabulary: values.len(),
-            place: 0..values.len(),
-            shared: Arc::new(values),
+            vocabulary,
+            probabilities: logits
+                .par_chunks(vocabulary)
+                .flat_map_iter(probabilities)
+                .collect(),
+            log_probabilities: logits,
         })
     }
 
-    /// `[positions, vocab]`.
-    fn values(&self) -> &[f32] {
-        &self.shared[self.place.clone()]
+    /// The row of `position` beside a distribution.
+    fn row<'a>(&'a self, position: usize, log_probabilities: &'a [f32]) -> ForcedRow<'a> {
+        let place = position * self.vocabulary..(position + 1) * self.vocabulary;
+        ForcedRow {
+            position,
+            probabilities: &self.probabilities[place.clone()],
+            reference: &self.log_probabilities[place],
+            log_probabilities,
+        }
     }
 
-    /// `[vocab]` of each position.
-    fn rows(&self) -> impl Iterator<Item = &[f32]> {
-        self.values().chunks_exact(self.vocabulary)
+    /// What `visit` makes of the reference's own rows.
+    pub(crate) fn with_itself<T>(
+        &self,
+        visit: impl Fn(&ForcedRow<'_>) -> Result<T, EngineError>,
+    ) -> Result<Vec<T>, EngineError> {
+        let rows = self.log_probabilities.chunks_exact(self.vocabulary);
+        rows.enumerate()
+            .map(|(position, own)| visit(&self.row(position, own)))
+            .collect()
     }
 
-    /// Sum of the negative log-probabilities of `targets`, one a position.
-    pub(crate) fn negative_log_likelihood(&self, targets: &[u32]) -> f64 {
-        self.rows()
-            .zip(targets)
-            .map(|(row, &target)| -f64::from(row[target as usize]))
-            .sum()
+    /// What `visit` makes of every row of `states`, `[variants * positions, hidden]`.
+    fn compare<T: Send + Sync>(
+        &self,
+        decoder: &dyn Decoder,
+        states: &[f32],
+        visit: impl Fn(&ForcedRow<'_>) -> Result<T, EngineError> + Sync,
+    ) -> Result<Vec<T>, EngineError> {
+        let positions = self.log_probabilities.len() / self.vocabulary;
+        let rows = states.len() / decoder.config().hidden_size;
+        let found: Vec<OnceLock<Result<T, EngineError>>> =
+            (0..rows).map(|_| OnceLock::new()).collect();
+        decoder.each_logits(states, &|row, logits| {
+            let made = log_softmax(logits)
+                .map_err(prompt_error)
+                .and_then(|()| visit(&self.row(row % positions, logits)));
+            // every row is visited once
+            let _ = found[row].set(made);
+        });
+        found
+            .into_iter()
+            .map(|made| made.into_inner().unwrap_or_else(|| Err(missing())))
+            .collect()
     }
 
-    /// Whether the most likely token of every position is the target; ties go to the lower id, as in decoding.
-    pub(crate) fn agrees_with(&self, targets: &[u32]) -> bool {
-        self.rows().zip(targets).all(|(row, &target)| {
-            let mut best = 0;
-            for (id, value) in row.iter().enumerate() {
-                if *value > row[best] {
-                    best = id;
-                }
-            }
-            best == target as usize
-        })
+    /// KL(self, other) of the first position, in nats.
+    pub(crate) fn first_kl(&self, other: &Self) -> Result<f64, EngineError> {
+        self.row(0, &other.log_probabilities[..self.vocabulary])
+            .kl()
     }
+
+    /// Negative log-probability of a token at the first position.
+    pub(crate) fn first_negative_log_probability(&self, token: u32) -> f64 {
+        self.row(0, &self.log_probabilities)
+            .negative_log_probability(token)
+    }
+}
+
+fn missing() -> EngineError {
+    EngineError::Prompt("a forced position has no logits".to_owned())
+}
+
+pub(crate) fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 pub(crate) fn prompt_error(error: impl std::fmt::Display) -> EngineError {

@@ -15,7 +15,6 @@ mod tokenise;
 
 pub use compress::{KeptCell, kept_cell};
 pub use decode::{Continuation, decode_greedy};
-pub use forced::LOGITS_BESIDE;
 pub use loader::ModelLoader;
 pub use prompt::ModelEngine;
 pub use tokenise::ModelTokenizer;

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use candle_core::Tensor;
+use rayon::prelude::*;
 use ripplekv_cache::{
     CacheError, CompressedCache, CompressedLayer, Needs, Noise, NoiseKey, NoiseNorm,
     NoisePositions, Snapshot, window_entropy,
@@ -16,9 +17,7 @@ use ripplekv_runner::engine::{
 };
 
 use crate::decode::{Continuation, Start, decode_rows};
-use crate::forced::{
-    ForcedAnswer, LEAST_POSITIONS, LogProbabilities, Reference, prompt_error, with_layer,
-};
+use crate::forced::{ForcedAnswer, LEAST_POSITIONS, Reference, mean, prompt_error, with_layer};
 
 /// Queries whose attention entropy is a signal, as in the snapkv scorer.
 const ENTROPY_WINDOW: usize = 64;
@@ -158,10 +157,11 @@ fn perturb(
         output.hidden_change.clear();
         return Ok(output);
     }
-    for layer in &prefill.snapshot.layers {
-        let entropy = window_entropy(layer, ENTROPY_WINDOW.min(request.ids.len()));
-        output.window_entropy.push(entropy.map_err(prompt_error)?);
-    }
+    let window = ENTROPY_WINDOW.min(request.ids.len());
+    let layers = prefill.snapshot.layers.par_iter();
+    output.window_entropy = layers
+        .map(|layer| window_entropy(layer, window).map_err(prompt_error))
+        .collect::<Result<Vec<f64>, _>>()?;
     for &sigma in request.sigmas {
         let measured = match request.inject {
             Injection::Cache => probe.in_cache(sigma, on_layer)?,
@@ -243,6 +243,23 @@ impl Probe<'_> {
         Noise::draw(&key, values, norm, positions)
     }
 
+    /// The values of a layer with the noise of every draw.
+    fn changed(
+        &self,
+        layer: usize,
+        values: &Tensor,
+        sigma: f64,
+    ) -> Result<Vec<Tensor>, CacheError> {
+        let mut changed = Vec::with_capacity(self.request.draws);
+        for pair in 0..self.request.draws / 2 {
+            let noise = self.noise(layer, pair, values)?;
+            for sign in SIGNS {
+                changed.push(noise.perturbed(values, sign * sigma)?);
+            }
+        }
+        Ok(changed)
+    }
+
     /// Noise in the finished cache: all layers and draws as branches of one teacher-forced pass.
     fn in_cache(
         &self,
@@ -251,49 +268,48 @@ impl Probe<'_> {
     ) -> Result<Measured, EngineError> {
         let draws = self.request.draws;
         let mut branches = vec![self.reference()];
-        let mut everywhere = vec![self.full.as_ref().clone(); draws];
-        for (layer, state) in self.snapshot().layers.iter().enumerate() {
-            for (pair, everywhere) in everywhere.chunks_mut(2).enumerate() {
-                let noise = self
-                    .noise(layer, pair, &state.values)
-                    .map_err(prompt_error)?;
-                for (everywhere, sign) in everywhere.iter_mut().zip(SIGNS) {
-                    let changed = CompressedLayer {
-                        keys: state.keys.clone(),
-                        values: noise
-                            .perturbed(&state.values, sign * sigma)
-                            .map_err(prompt_error)?,
-                    };
-                    everywhere.layers[layer] = changed.clone();
-                    branches.push(Branch {
-                        cache: with_layer(&self.full, layer, changed),
-                        from_layer: layer,
-                    });
+        let mut everywhere = self.full.as_ref().clone();
+        let layers = self.snapshot().layers.par_iter().enumerate();
+        let changed = layers
+            .map(|(layer, state)| self.changed(layer, &state.values, sigma))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(prompt_error)?;
+        for (layer, (state, changed)) in self.snapshot().layers.iter().zip(changed).enumerate() {
+            // a control needs no second draw
+            everywhere.layers[layer].values = changed[0].clone();
+            branches.extend(changed.into_iter().map(|values| {
+                let keys = state.keys.clone();
+                Branch {
+                    cache: with_layer(&self.full, layer, CompressedLayer { keys, values }),
+                    from_layer: layer,
                 }
-            }
+            }));
         }
-        branches.extend(everywhere.into_iter().map(|cache| Branch {
-            cache: Arc::new(cache),
+        branches.push(Branch {
+            cache: Arc::new(everywhere),
             from_layer: 0,
-        }));
-        let positions = self.answer.targets().len();
-        let results =
-            self.answer
-                .run(self.decoder, &branches, on_layer, |reference, rows, _| {
-                    reference.mean_kl(rows, positions)
-                })?;
+        });
+        let results = self
+            .answer
+            .run(self.decoder, &branches, on_layer, |row| row.kl())?;
         let (singles, all) = results[1..].split_at(self.layers() * draws);
-        let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / draws as f64;
+        let over_draws = |values: &mut dyn Iterator<Item = f64>| mean(&values.collect::<Vec<_>>());
         Ok(Measured {
             kl: singles
                 .chunks(draws)
-                .map(|draws| mean(&mut draws.iter().map(|(kl, _)| *kl)))
+                .map(|draws| over_draws(&mut draws.iter().map(|draw| mean(&draw.rows))))
                 .collect(),
             local_response: singles
                 .chunks(draws)
-                .map(|draws| mean(&mut draws.iter().map(|(_, local)| local.unwrap_or_default())))
+                .map(|draws| {
+                    over_draws(
+                        &mut draws
+                            .iter()
+                            .map(|draw| draw.local_error.unwrap_or_default()),
+                    )
+                })
                 .collect(),
-            all_layers_kl: mean(&mut all.iter().map(|(kl, _)| *kl)),
+            all_layers_kl: mean(&all[0].rows),
         })
     }
 
@@ -353,16 +369,11 @@ impl Probe<'_> {
                 ..self.answer
             };
             let rest = answer.targets().len();
-            let first = Reference::new(LogProbabilities::of_logits(&self.prefill.logits)?)
-                .mean_kl(&LogProbabilities::of_logits(&changed.logits)?, 1)?;
-            let results = answer.run(
-                self.decoder,
-                &branches,
-                &mut |_| (),
-                |reference, rows, _| reference.mean_kl(rows, rest),
-            )?;
-            kl += (first + results[1].0 * rest as f64) / (rest + 1) as f64;
-            local += results[1].1.unwrap_or_default();
+            let first = Reference::of_logits(&self.prefill.logits)?
+                .first_kl(&Reference::of_logits(&changed.logits)?)?;
+            let results = answer.run(self.decoder, &branches, &mut |_| (), |row| row.kl())?;
+            kl += (first + mean(&results[1].rows) * rest as f64) / (rest + 1) as f64;
+            local += results[1].local_error.unwrap_or_default();
         }
         Ok((kl / draws as f64, local / draws as f64))
     }

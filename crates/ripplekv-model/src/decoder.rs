@@ -130,6 +130,10 @@ pub(crate) fn host_slice<'a>(
     }
 }
 
+/// Rows whose logits are in memory at a time where only [`Decoder::each_logits`] reads them: enough to pay for a pass over
+/// the head's weights, and few beside the weights of a large vocabulary.
+pub const LOGITS_BESIDE: usize = 128;
+
 /// A decoder-only transformer.
 pub trait Decoder: Send + Sync {
     /// Its configuration.
@@ -187,6 +191,10 @@ pub trait Decoder: Send + Sync {
 
     /// Logits of hidden states, `[tokens, hidden]` to `[tokens, vocab]`; a row does not depend on the rows beside it.
     fn logits(&self, states: &[f32]) -> Vec<f32>;
+
+    /// The rows of [`Decoder::logits`] with their numbers, each `[vocab]` and free to be changed, in any order and on
+    /// several threads; [`LOGITS_BESIDE`] of them are in memory at a time.
+    fn each_logits(&self, states: &[f32], visit: &(dyn Fn(usize, &mut [f32]) + Sync));
 
     /// Feeds one token to every row and returns the logits after it, one `[vocab]` f32 tensor a row.
     /// A row's result does not depend on its company.

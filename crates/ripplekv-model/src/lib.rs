@@ -20,8 +20,8 @@ mod weights;
 pub use architectures::{ARCHITECTURES, load_decoder};
 pub use config::{ModelConfig, RopeScaling};
 pub use decoder::{
-    ArchitectureInfo, Branch, DecodeRow, Decoder, EditValues, Forced, ForcedBranch, LoadDecoder,
-    Prefill, PrefillOptions,
+    ArchitectureInfo, Branch, DecodeRow, Decoder, EditValues, Forced, ForcedBranch, LOGITS_BESIDE,
+    LoadDecoder, Prefill, PrefillOptions,
 };
 pub use device::open_device;
 pub use error::ModelError;

@@ -2,7 +2,7 @@
 //! Bounds: every answer takes all its tokens, and no two cells keep the same entries.
 
 use ripplekv_cache::Budget;
-use ripplekv_engine::LOGITS_BESIDE;
+use ripplekv_model::LOGITS_BESIDE;
 use ripplekv_runner::engine::{Injection, ModelShape, PrefillMode};
 use ripplekv_runner::plan::Plan;
 use ripplekv_runner::profile::ProfileRecipe;
@@ -64,7 +64,7 @@ impl Memory<'_> {
         let measured = |tokens: usize| match recipe.inject {
             // values of every layer and draw, and all of them as branches of one pass
             Injection::Cache => {
-                let branches = self.shape.layers * draws + draws + 1;
+                let branches = self.shape.layers * draws + 2;
                 let values = whole(tokens) / 2 * draws as u64;
                 let states = self.shape.hidden_size * 2 + self.projections();
                 values + floats(branches * answer * states) + self.forced_logits(answer)
@@ -119,8 +119,8 @@ impl Memory<'_> {
     fn forced_logits(&self, positions: usize) -> u64 {
         let beside = match positions {
             0 => 0,
-            _ => LOGITS_BESIDE.max(positions),
+            _ => LOGITS_BESIDE,
         };
-        floats((2 * beside + 3 * positions) * self.shape.vocab_size)
+        floats((beside + 3 * positions) * self.shape.vocab_size)
     }
 }

@@ -38,6 +38,15 @@ pub enum DistributionError {
 /// # Errors
 /// On an empty slice, NaN, plus infinity, or nothing but minus infinity.
 pub fn log_softmax(logits: &mut [f32]) -> Result<(), DistributionError> {
+    // the same operations in wider registers
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || log_softmax_here(logits),
+    )
+}
+
+#[inline(always)]
+fn log_softmax_here(logits: &mut [f32]) -> Result<(), DistributionError> {
     check(logits)?;
     let largest = largest(logits);
     if largest == f32::NEG_INFINITY {
@@ -54,6 +63,7 @@ pub fn log_softmax(logits: &mut [f32]) -> Result<(), DistributionError> {
 }
 
 /// The largest of `values`, none of them NaN.
+#[inline(always)]
 fn largest(values: &[f32]) -> f32 {
     // one a lane, as vectors of the processor hold them
     let mut largest = [f32::NEG_INFINITY; LANES];
@@ -91,6 +101,14 @@ pub fn kl_divergence_from(
     log_p: &[f32],
     log_q: &[f32],
 ) -> Result<f64, DistributionError> {
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || kl_divergence_here(p, log_p, log_q),
+    )
+}
+
+#[inline(always)]
+fn kl_divergence_here(p: &[f64], log_p: &[f32], log_q: &[f32]) -> Result<f64, DistributionError> {
     check_pair(log_p, log_q)?;
     // sums beside each other, as vectors of the processor hold them
     let mut sums = [0.0; LANES];
@@ -124,6 +142,7 @@ pub fn jensen_shannon_divergence(log_p: &[f32], log_q: &[f32]) -> Result<f64, Di
 }
 
 /// p (log p - log q), 0 where p is 0 or both are equal.
+#[inline(always)]
 fn weighted(p: f64, log_p: f64, log_q: f64) -> f64 {
     // both are worked out, without a branch
     let nothing = (log_p == f64::NEG_INFINITY) | (log_p == log_q);
@@ -131,6 +150,7 @@ fn weighted(p: f64, log_p: f64, log_q: f64) -> f64 {
     if nothing { 0.0 } else { term }
 }
 
+#[inline(always)]
 fn check(values: &[f32]) -> Result<(), DistributionError> {
     if values.is_empty() {
         return Err(DistributionError::Empty);
@@ -149,6 +169,7 @@ fn check(values: &[f32]) -> Result<(), DistributionError> {
     })
 }
 
+#[inline(always)]
 fn check_pair(left: &[f32], right: &[f32]) -> Result<(), DistributionError> {
     if left.len() != right.len() {
         return Err(DistributionError::LengthMismatch {

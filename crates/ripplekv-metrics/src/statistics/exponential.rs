@@ -21,6 +21,7 @@ const COEFFICIENTS: [f32; 7] = [
 ];
 
 /// Sum of e^x over `values`, each at most 0; e^x to a relative error under 1e-6, the sum in f64.
+#[inline(always)]
 pub(super) fn sum(values: &[f32]) -> f64 {
     let mut sums = [0.0f64; LANES];
     let (whole, rest) = values.as_chunks::<LANES>();

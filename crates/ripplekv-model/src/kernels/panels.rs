@@ -51,6 +51,10 @@ impl Panels {
         })
     }
 
+    pub(crate) fn outputs(&self) -> usize {
+        self.outputs
+    }
+
     /// The weights of one output, as many as `row` has room for.
     pub(crate) fn read_output(&self, output: usize, row: &mut [f32]) {
         let (panel, lane) = (output / LANES, output % LANES);
@@ -86,9 +90,18 @@ impl Panels {
     /// `rows` times the weight, parallel over outputs; the same bits as [`Panels::multiply_here`]. `out` is emptied and
     /// gets `[rows, outputs]`; `blocks` is working memory.
     pub(crate) fn multiply(&self, rows: &Rows, blocks: &mut Vec<Chunk>, out: &mut Vec<f32>) {
+        self.multiply_into_blocks(rows, blocks);
+        out.clear();
+        out.resize(rows.len() * self.outputs, 0.0);
+        out.par_chunks_mut(self.outputs)
+            .enumerate()
+            .for_each(|(row, out)| self.read_row(blocks, rows.len(), row, out));
+    }
+
+    /// [`Panels::multiply`] that leaves the product where it arises: one block of `[rows]` for each panel, so that pieces
+    /// write apart from each other.
+    pub(crate) fn multiply_into_blocks(&self, rows: &Rows, blocks: &mut Vec<Chunk>) {
         let count = rows.len();
-        // one block a panel, so that pieces write apart from each other
-        blocks.clear();
         blocks.resize(self.outputs.div_ceil(LANES) * count, [0.0; LANES]);
         blocks
             .par_chunks_mut(count * PIECE)
@@ -102,15 +115,14 @@ impl Panels {
                     blocks,
                 });
             });
-        out.clear();
-        out.resize(count * self.outputs, 0.0);
-        out.par_chunks_mut(self.outputs)
-            .enumerate()
-            .for_each(|(row, out)| {
-                for (panel, out) in out.chunks_mut(LANES).enumerate() {
-                    out.copy_from_slice(&blocks[panel * count + row][..out.len()]);
-                }
-            });
+    }
+
+    /// One of `rows` rows, `[outputs]`, of what [`Panels::multiply_into_blocks`] left.
+    pub(crate) fn read_row(&self, blocks: &[Chunk], rows: usize, row: usize, out: &mut [f32]) {
+        let own = blocks.iter().skip(row).step_by(rows);
+        for (out, block) in out[..self.outputs].chunks_mut(LANES).zip(own) {
+            out.copy_from_slice(&block[..out.len()]);
+        }
     }
 
     /// Weights of a panel's inputs `first..first + INPUT_BLOCK` in f32.
@@ -235,6 +247,9 @@ impl WithSimd for Piece<'_> {
                 for (group, sums) in self.rows.groups().zip(block.chunks_mut(ROWS)) {
                     let size = sums.len();
                     let group = &group[first / LANES * size..][..weights.len() / LANES * size];
+                    if first == 0 {
+                        sums.fill([0.0; LANES]);
+                    }
                     accumulate_some(simd, group, weights, sums);
                 }
             }

@@ -81,7 +81,7 @@ pub struct ProfileSample {
     pub window_entropy: Vec<f64>,
     /// 1 - mean cosine of a layer's input and output states.
     pub hidden_change: Vec<f64>,
-    /// Control: KL with every layer perturbed at once.
+    /// Control: KL with every layer perturbed at once, by the first draw of each.
     pub all_layers_kl: f64,
 }
 

@@ -50,6 +50,9 @@ const ALLOWANCE_BYTES: u64 = 200_000_000;
 /// Buffer that is read to measure bandwidth; far beyond any cache.
 const BANDWIDTH_BYTES: usize = 1 << 30;
 
+/// Sweeps over it after the steps of each repeat.
+const SWEEPS: usize = 15;
+
 /// One measurement as one line of JSON.
 ///
 /// # Errors
@@ -161,22 +164,12 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Seconds of prefills alone, and of the last one's decoding of `new_tokens` steps.
-    fn prefills(&mut self, new_tokens: usize) -> Result<(Vec<f64>, f64), Failure> {
-        let (ids, full) = (self.ids, full()?);
-        let mut seconds = Vec::new();
-        while seconds.len() + 1 < self.repeats
-            && seconds.iter().sum::<f64>() <= REPEAT_UNTIL_SECONDS
-        {
-            seconds.push(self.evaluate(ids, &full, 1)?.prefill_seconds);
-        }
-        // the first new token comes from the prefill
-        let last = self.evaluate(ids, &full, new_tokens + 1)?;
-        seconds.push(last.prefill_seconds);
-        Ok((seconds, last.cells[0].decode_ms / 1e3))
+    /// Seconds of one prefill alone.
+    fn prefill(&mut self) -> Result<f64, Failure> {
+        Ok(self.evaluate(self.ids, &full()?, 1)?.prefill_seconds)
     }
 
-    /// Median seconds of profiling one of `samples` samples, all of the same prompt but with noise of their own.
+    /// Seconds of profiling each of `samples` samples, all of the same prompt but with noise of their own.
     fn sensitivity(&mut self, samples: usize) -> Result<f64, Failure> {
         let names: Vec<String> = (0..samples).map(|place| format!("bench/{place}")).collect();
         let stop = self.stop.clone();
@@ -196,39 +189,50 @@ impl<'a> Bench<'a> {
                 first_token: FirstToken::default(),
             })
             .collect();
-        let mut seconds = Vec::new();
-        for _ in 0..self.repeats {
-            let mut done = Ok(());
-            let started = Instant::now();
-            self.engine.sensitivity(&requests, &mut |_, news| {
-                if let SensitivityNews::Done(Err(source)) = news {
-                    done = Err(source);
-                    return ControlFlow::Break(());
-                }
-                ControlFlow::Continue(())
-            });
-            seconds.push(started.elapsed().as_secs_f64() / samples as f64);
-            done.map_err(|source| self.failed(source))?;
-        }
-        Ok(median(&mut seconds))
+        let mut done = Ok(());
+        let started = Instant::now();
+        self.engine.sensitivity(&requests, &mut |_, news| {
+            if let SensitivityNews::Done(Err(source)) = news {
+                done = Err(source);
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        let seconds = started.elapsed().as_secs_f64();
+        done.map_err(|source| self.failed(source))?;
+        Ok(seconds / samples as f64)
     }
 }
 
 fn forward(bench: &mut Bench<'_>) -> Result<Forward, Failure> {
-    let steps = bench.new_tokens;
-    let (prefill_seconds, decode_seconds) = bench.prefills(steps)?;
+    let (ids, steps, full) = (bench.ids, bench.new_tokens, full()?);
+    let mut prefill_seconds = Vec::new();
+    let mut memory = Memory::default();
+    let (mut decode_seconds, mut peak) = (0.0, 0);
+    while prefill_seconds.is_empty()
+        || prefill_seconds.len() < bench.repeats
+            && prefill_seconds.iter().sum::<f64>() <= REPEAT_UNTIL_SECONDS
+    {
+        // the first new token comes from the prefill
+        let done = bench.evaluate(ids, &full, steps + 1)?;
+        prefill_seconds.push(done.prefill_seconds);
+        decode_seconds += done.cells[0].decode_ms / 1e3;
+        if peak == 0 {
+            // before the buffer that memory is read from
+            peak = peak_rss_bytes();
+        }
+        memory.read();
+    }
     let identity = bench.engine.identity();
-    let tokens = bench.ids.len();
-    // before the buffer that memory is read from
-    let peak_rss_bytes = peak_rss_bytes();
+    let (tokens, decode_steps) = (ids.len(), prefill_seconds.len() * steps);
     Ok(Forward {
         tokens,
+        decode_milliseconds: 1e3 * decode_seconds / decode_steps as f64,
         prefill_seconds,
-        decode_milliseconds: 1e3 * decode_seconds / steps as f64,
-        decode_steps: steps,
+        decode_steps,
         decode_step_bytes: product_bytes(identity) + cache_bytes(identity, tokens + steps / 2),
-        memory_bytes_per_second: memory_bytes_per_second(),
-        peak_rss_bytes,
+        memory_bytes_per_second: memory.bytes_per_second(),
+        peak_rss_bytes: peak,
         accounted_bytes: weight_bytes(identity) + cache_bytes(identity, tokens) + ALLOWANCE_BYTES,
     })
 }
@@ -303,39 +307,54 @@ fn grid(bench: &mut Bench<'_>) -> Result<Grid, Failure> {
 }
 
 fn profile(bench: &mut Bench<'_>) -> Result<Profile, Failure> {
-    let (mut prefills, _) = bench.prefills(1)?;
-    let seconds = bench.sensitivity(1)?;
-    prefills.extend(bench.prefills(1)?.0);
-    let together_seconds = bench.sensitivity(PROFILED_TOGETHER)?;
-    prefills.extend(bench.prefills(1)?.0);
+    let (mut prefills, mut alone, mut together) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..bench.repeats {
+        prefills.push(bench.prefill()?);
+        alone.push(bench.sensitivity(1)?);
+        prefills.push(bench.prefill()?);
+        together.push(bench.sensitivity(PROFILED_TOGETHER)?);
+    }
     Ok(Profile {
         tokens: bench.ids.len(),
         answer_tokens: ANSWER_TOKENS,
-        seconds,
+        seconds: median(&mut alone),
         together: PROFILED_TOGETHER,
-        together_seconds,
+        together_seconds: median(&mut together),
         prefill_seconds: median(&mut prefills),
         peak_rss_bytes: peak_rss_bytes(),
     })
 }
 
-/// The median of several sweeps over a large buffer by all threads: what else the machine does slows it as it slows a step.
-fn memory_bytes_per_second() -> f64 {
-    const SWEEPS: usize = 15;
-    let buffer = vec![1u64; BANDWIDTH_BYTES / size_of::<u64>()];
-    let chunk = buffer.len().div_ceil(rayon::current_num_threads());
-    let mut seconds: Vec<f64> = (0..SWEEPS)
-        .map(|_| {
+/// Sweeps over a large buffer by all threads, in turn with the steps that they are compared with: what else the machine
+/// does slows both.
+#[derive(Default)]
+struct Memory {
+    buffer: Vec<u64>,
+    sweeps: usize,
+    seconds: f64,
+}
+
+impl Memory {
+    fn read(&mut self) {
+        self.buffer.resize(BANDWIDTH_BYTES / size_of::<u64>(), 1);
+        let chunk = self.buffer.len().div_ceil(rayon::current_num_threads());
+        for _ in 0..SWEEPS {
             let started = Instant::now();
-            let sum: u64 = buffer
+            let sum: u64 = self
+                .buffer
                 .par_chunks(chunk)
                 .map(|part| part.iter().copied().fold(0u64, u64::wrapping_add))
                 .sum();
             std::hint::black_box(sum);
-            started.elapsed().as_secs_f64()
-        })
-        .collect();
-    BANDWIDTH_BYTES as f64 / median(&mut seconds)
+            self.seconds += started.elapsed().as_secs_f64();
+        }
+        self.sweeps += SWEEPS;
+    }
+
+    /// Of all sweeps, as a step's time is that of all steps.
+    fn bytes_per_second(&self) -> f64 {
+        (self.sweeps * BANDWIDTH_BYTES) as f64 / self.seconds
+    }
 }
 
 fn method(name: &str) -> Result<ResolvedMethod, Failure> {

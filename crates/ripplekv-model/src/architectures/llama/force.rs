@@ -92,6 +92,7 @@ impl Llama {
         order.sort_by_key(|&index| branches[index].from_layer);
         let block = tokens.len() * self.config.hidden_size;
         let mut states = self.embed(tokens)?;
+        let (mut projected, mut attended) = (Vec::new(), Vec::new());
         let mut local_errors: Vec<Option<f64>> = vec![None; branches.len()];
         for (index, layer) in self.layers.iter().enumerate() {
             let active = order.partition_point(|&branch| branches[branch].from_layer <= index);
@@ -102,7 +103,8 @@ impl Llama {
                 .iter()
                 .map(|&branch| &branches[branch].cache.layers[index])
                 .collect();
-            let attended = self.forced_attention(layer, &states, &caches, place)?;
+            let buffers = [&mut projected, &mut attended];
+            self.forced_attention(layer, &states, &caches, place, buffers)?;
             let (reference, _) = attended.split_at(block);
             for (own, &branch) in attended.chunks_exact(block).zip(&order).skip(1) {
                 if branches[branch].from_layer == index {
@@ -129,18 +131,20 @@ impl Llama {
         Ok(Forced { branches: forced })
     }
 
-    /// The attention part of one layer for stacked variants, `[variants * tokens, hidden]`, after the output projection.
+    /// The attention part of one layer for stacked variants, `[variants * tokens, hidden]`, after the output projection,
+    /// into `attended`; `projected` is working memory.
     fn forced_attention(
         &self,
         layer: &Layer,
         states: &[f32],
         caches: &[&CompressedLayer],
         place: Placement,
-    ) -> Result<Vec<f32>> {
+        [projected, attended]: [&mut Vec<f32>; 2],
+    ) -> Result<()> {
         let (hidden, width, tokens) = (self.config.hidden_size, self.projections(), place.tokens);
-        let mut projected = vec![0.0; states.len() / hidden * width];
+        projected.resize(states.len() / hidden * width, 0.0);
         let position = |row| place.first + row % tokens;
-        self.project(layer, states, &mut projected, position);
+        self.project(layer, states, projected, position);
         let dim = self.config.head_dim;
         let tensors = |part: fn(&CompressedLayer) -> &Tensor| -> Vec<&Tensor> {
             caches.iter().map(|cache| part(cache)).collect()
@@ -151,7 +155,7 @@ impl Llama {
         let values = Packed::new(&tensors(|cache| &cache.values), |length, rows| {
             ValuePanels::pack(length, dim, |entry| &rows[entry * dim..][..dim])
         })?;
-        let mut attended = vec![0.0; states.len()];
+        attended.resize(states.len(), 0.0);
         attended
             .par_chunks_mut(tokens * hidden)
             .zip(projected.par_chunks(tokens * width))
@@ -173,9 +177,8 @@ impl Llama {
                     self.project_output(layer, space, &mixed, out);
                     space.mixed = mixed;
                 });
-                Ok::<_, candle_core::Error>(())
-            })?;
-        Ok(attended)
+                Ok(())
+            })
     }
 
     /// One variant's attention in one KV head, over its prompt cache and, causally, over its own tokens, into

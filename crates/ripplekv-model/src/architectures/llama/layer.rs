@@ -208,6 +208,31 @@ impl Few<'_> {
         weight.multiply(&self.rows, &mut self.blocks, out);
     }
 
+    /// [`Few::normed`] row by row with the row's number, on several threads.
+    pub(super) fn each_normed(
+        &mut self,
+        states: &[f32],
+        norm: &[f32],
+        weight: &Panels,
+        visit: impl Fn(usize, &mut [f32]) + Sync,
+    ) {
+        let Self {
+            llama,
+            rows,
+            normed,
+            blocks,
+        } = self;
+        llama.norm_rows(states, norm, normed, rows);
+        weight.multiply_into_blocks(rows, blocks);
+        (0..rows.len()).into_par_iter().for_each(|row| {
+            with_workspace(|space| {
+                space.wide.resize(weight.outputs(), 0.0);
+                weight.read_row(blocks, rows.len(), row, &mut space.wide);
+                visit(row, &mut space.wide);
+            });
+        });
+    }
+
     /// `weight` times `inputs`, rows of `width`.
     pub(super) fn plain(
         &mut self,

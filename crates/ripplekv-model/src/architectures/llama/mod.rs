@@ -11,7 +11,7 @@ use candle_core::{DType, Device, Tensor};
 use ripplekv_cache::LayerState;
 
 use crate::decoder::{
-    ArchitectureInfo, Branch, DecodeRow, Decoder, Forced, Prefill, PrefillOptions,
+    ArchitectureInfo, Branch, DecodeRow, Decoder, Forced, LOGITS_BESIDE, Prefill, PrefillOptions,
 };
 use crate::kernels::Panels;
 use crate::rope::Rope;
@@ -140,12 +140,29 @@ impl Llama {
         )))
     }
 
+    fn head(&self) -> &Panels {
+        self.head.as_ref().unwrap_or(&self.embedding)
+    }
+
     /// Logits of hidden states `[rows, hidden]`: `[rows, vocab]`, each row as if alone.
     fn row_logits(&self, states: &[f32]) -> Vec<f32> {
-        let head = self.head.as_ref().unwrap_or(&self.embedding);
         let mut logits = Vec::new();
-        self.few().normed(states, &self.norm, head, &mut logits);
+        let mut few = self.few();
+        few.normed(states, &self.norm, self.head(), &mut logits);
         logits
+    }
+
+    /// The same rows, handed over one by one while they are in a core's cache.
+    fn each_row_logits(&self, states: &[f32], visit: &(dyn Fn(usize, &mut [f32]) + Sync)) {
+        let hidden = self.config.hidden_size;
+        let rows = states.len() / hidden;
+        let beside = rows.div_ceil(rows.div_ceil(LOGITS_BESIDE).max(1));
+        let mut few = self.few();
+        for (piece, states) in states.chunks(beside.max(1) * hidden).enumerate() {
+            few.each_normed(states, &self.norm, self.head(), |row, logits| {
+                visit(piece * beside + row, logits);
+            });
+        }
     }
 }
 
@@ -183,6 +200,10 @@ impl Decoder for Llama {
 
     fn logits(&self, states: &[f32]) -> Vec<f32> {
         self.row_logits(states)
+    }
+
+    fn each_logits(&self, states: &[f32], visit: &(dyn Fn(usize, &mut [f32]) + Sync)) {
+        self.each_row_logits(states, visit);
     }
 
     fn step(&self, rows: &mut [&mut DecodeRow], tokens: &[u32]) -> Result<Vec<Tensor>, ModelError> {

@@ -212,19 +212,24 @@ impl Llama {
 
 /// Cosine between every row before and after.
 fn cosines_of_rows(before: &[f32], after: &[f32], width: usize) -> Vec<f64> {
-    // sums beside each other, as vectors of the processor hold them
-    let dot = |x: &[f32], y: &[f32]| -> f64 {
-        let mut sums = [0.0; 8];
-        for (x, y) in x.chunks(8).zip(y.chunks(8)) {
-            for (sum, (x, y)) in sums.iter_mut().zip(x.iter().zip(y)) {
-                *sum += f64::from(*x) * f64::from(*y);
+    let cosine = |a: &[f32], b: &[f32]| {
+        // sums beside each other, as vectors of the processor hold them
+        let [mut both, mut first, mut second] = [[0.0f64; 8]; 3];
+        for (a, b) in a.chunks(8).zip(b.chunks(8)) {
+            for (place, (a, b)) in a.iter().zip(b).enumerate() {
+                let (a, b) = (f64::from(*a), f64::from(*b));
+                both[place] += a * b;
+                first[place] += a * a;
+                second[place] += b * b;
             }
         }
-        sums.iter().sum()
+        let [both, first, second] = [both, first, second].map(|sums| sums.iter().sum::<f64>());
+        both / (first * second).sqrt()
     };
-    before
-        .chunks_exact(width)
-        .zip(after.chunks_exact(width))
-        .map(|(a, b)| dot(a, b) / (dot(a, a) * dot(b, b)).sqrt())
-        .collect()
+    let rows = before.chunks_exact(width).zip(after.chunks_exact(width));
+    // the same operations in wider registers
+    pulp::Arch::new().dispatch(
+        #[inline(always)]
+        || rows.map(|(a, b)| cosine(a, b)).collect(),
+    )
 }
