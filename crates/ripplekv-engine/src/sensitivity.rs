@@ -325,18 +325,22 @@ impl Probe<'_> {
             all_layers_kl: 0.0,
         };
         for layer in 0..self.layers() {
-            let (kl, local) = self.prefilled(sigma, Some(layer))?;
+            let (kl, local) = self.prefilled(sigma, Some(layer), self.request.draws)?;
             measured.kl.push(kl);
             measured.local_response.push(local);
             on_layer(layer + 1);
         }
-        measured.all_layers_kl = self.prefilled(sigma, None)?.0;
+        measured.all_layers_kl = self.prefilled(sigma, None, 1)?.0;
         Ok(measured)
     }
 
     /// Mean KL and local error over draws with noise in one layer, or in all.
-    fn prefilled(&self, sigma: f64, only: Option<usize>) -> Result<(f64, f64), EngineError> {
-        let draws = self.request.draws;
+    fn prefilled(
+        &self,
+        sigma: f64,
+        only: Option<usize>,
+        draws: usize,
+    ) -> Result<(f64, f64), EngineError> {
         let (mut kl, mut local) = (0.0, 0.0);
         for draw in 0..draws {
             let edit = |layer: usize, values: Tensor| {

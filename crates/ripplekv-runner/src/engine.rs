@@ -255,7 +255,7 @@ pub struct SensitivityOutput {
     pub kl: Vec<Vec<f64>>,
     /// The perturbed layer's own relative attention-output error (Frobenius), `[sigma][layer]`.
     pub local_response: Vec<Vec<f64>>,
-    /// KL with every layer perturbed at once, by the first draw of each where the cache is perturbed, `[sigma]`.
+    /// KL with every layer perturbed at once, by the first draw of each, `[sigma]`.
     pub all_layers_kl: Vec<f64>,
     /// Mean entropy of the last 64 queries' attention over the prompt, in nats, `[layer]`.
     pub window_entropy: Vec<f64>,
