@@ -3,33 +3,43 @@
 #
 #     cargo build --release -p ripplekv-cli
 #     python -m pip install -r tools/peers/requirements.txt
-#     bash tools/peers/compare.sh [FOLDER]      # about 10 minutes on two quiet cores
+#     bash tools/peers/compare.sh [FOLDER]      # about 20 minutes on two quiet cores
 #
-# PYTHON names the interpreter, RIPPLEKV_BIN the program, RIPPLEKV_SHARED the folder with longbench/. Both documents,
-# the prompts and the printed table stay in FOLDER (default: ripplekv-compare below the temporary folder).
+# Everything is measured in three rounds, minutes apart, and the median counts: what else a machine does comes and goes.
+# The peer's grid is measured once, as its cells are sixteen measurements already.
+#
+# PYTHON names the interpreter, RIPPLEKV_BIN the program, RIPPLEKV_SHARED the folder with longbench/. The documents of all
+# rounds, the prompts and the printed table stay in FOLDER (default: ripplekv-compare below the temporary folder).
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 folder=${1:-${TMPDIR:-/tmp}/ripplekv-compare}
 python=${PYTHON:-python3}
 bin=${RIPPLEKV_BIN:-${CARGO_TARGET_DIR:-$top/target}/release/ripplekv}
 mkdir -p "$folder"
-rm -f "$folder/peers.json" "$folder/ours.json"
+rm -f "$folder"/{ours,peers}{,-1,-2,-3}.json
 
-peers() { "$python" "$top/tools/peers/bench_peers.py" --work "$folder" --out "$folder/peers.json" "$@"; }
-ours() { "$bin" bench --threads 2 --prompts "$folder/prompts.json" --out "$folder/ours.json" "$@"; }
+peers() { "$python" "$top/tools/peers/bench_peers.py" --work "$folder" --out "$folder/peers-$round.json" --repeats 1 "$@"; }
+ours() { "$bin" bench --threads 2 --prompts "$folder/prompts.json" --out "$folder/ours-$round.json" --repeats 1 "$@" >/dev/null; }
 
-for tokens in 1024 2048 4096 8192; do
-  peers --parts forward --lengths "$tokens"
-  ours --parts forward --lengths "$tokens" >/dev/null
+for round in 1 2 3; do
+  for tokens in 1024 2048 4096 8192; do
+    peers --parts forward --lengths "$tokens"
+    ours --parts forward --lengths "$tokens"
+  done
+  peers --parts attention --lengths 2048,4096,8192
+  ours --parts attention --lengths 2048,4096,8192
+  if [ "$round" = 1 ]; then
+    peers --parts grid --grid-lengths 4096
+    # only what tells a cell's cost: its cells run one after the other, so each costs the same again
+    peers --parts grid --grid-lengths 2048 --cells full,snapkv:20
+  fi
+  ours --parts grid --lengths 4096,2048
+  ours --parts profile
 done
-peers --parts attention --lengths 2048,4096,8192
-ours --parts attention --lengths 2048,4096,8192 >/dev/null
-peers --parts grid --grid-lengths 4096
-ours --parts grid --lengths 4096 >/dev/null
-# of the peer only what tells a cell's cost: its cells run one after the other, so each costs the same again
-peers --parts grid --grid-lengths 2048 --cells full,snapkv:20
-ours --parts grid --lengths 2048 >/dev/null
-ours --parts profile --peers "$folder/peers.json" | tee "$folder/table.md"
+for side in ours peers; do
+  "$python" "$top/tools/peers/median.py" "$folder/$side"-{1,2,3}.json >"$folder/$side.json"
+done
+"$bin" bench --out "$folder/ours.json" --peers "$folder/peers.json" | tee "$folder/table.md"
 
 "$python" - "$top/docs/performance.md" "$folder/table.md" <<'PY'
 import datetime, pathlib, sys

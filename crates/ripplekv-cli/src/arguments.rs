@@ -333,9 +333,10 @@ impl std::fmt::Display for BenchPart {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArguments {
-    /// Prompts of exact lengths, as tools/peers/bench_peers.py writes them
-    #[arg(long, value_name = "FILE")]
-    pub(crate) prompts: PathBuf,
+    /// Prompts of exact lengths, as tools/peers/bench_peers.py writes them; without them nothing is measured, and what
+    /// --out holds is shown
+    #[arg(long, value_name = "FILE", required_unless_present = "out")]
+    pub(crate) prompts: Option<PathBuf>,
     /// The peer's measurements, by the same program
     #[arg(long, value_name = "FILE")]
     pub(crate) peers: Option<PathBuf>,
@@ -353,7 +354,7 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "TOKENS", value_delimiter = ',')]
     pub(crate) lengths: Vec<usize>,
     /// Runs of each prefill
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = at_least_one)]
     pub(crate) repeats: usize,
     /// Tokens to generate
     #[arg(long, value_name = "N", default_value_t = 64)]
@@ -369,6 +370,14 @@ pub(crate) struct BenchArguments {
     /// Measure one part at one length in this process
     #[arg(long, hide = true, value_parser = parse_child)]
     pub(crate) child: Option<(BenchPart, usize)>,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(count) => Ok(count),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn parse_child(text: &str) -> Result<(BenchPart, usize), String> {

@@ -23,8 +23,9 @@ const PROFILE_LENGTHS: [usize; 1] = [2048];
 
 pub(crate) fn bench(arguments: &BenchArguments, output: Output) -> Result<u8, Failure> {
     wiring::set_threads(arguments.machine.threads)?;
-    let prompts: Prompts = read(&arguments.prompts)?;
-    if let Some((part, tokens)) = arguments.child {
+    let prompts = arguments.prompts.as_deref();
+    let prompts: Option<Prompts> = prompts.map(read).transpose()?;
+    if let (Some((part, tokens)), Some(prompts)) = (arguments.child, &prompts) {
         let text = measure::measure(part, prompts.of(tokens)?, arguments)?;
         output.line(&text)?;
         return Ok(exit::DONE);
@@ -33,20 +34,11 @@ pub(crate) fn bench(arguments: &BenchArguments, output: Output) -> Result<u8, Fa
     wiring::named_model(&arguments.model)?;
     let peers: Option<Peers> = arguments.peers.as_deref().map(read).transpose()?;
     let mut document = match &arguments.out {
-        Some(path) if path.exists() => read(path)?,
+        Some(path) if path.exists() || prompts.is_none() => read(path)?,
         _ => Document::default(),
     };
-    document.describe(arguments);
-    for &part in &arguments.parts {
-        for tokens in lengths(part, arguments, &prompts) {
-            prompts.of(tokens)?;
-            output.note(&format!("{part} {tokens}"));
-            document.add(part, &in_own_process(part, tokens, arguments)?)?;
-            // what is measured is kept, whatever happens to the rest
-            if let Some(path) = &arguments.out {
-                write(path, &document)?;
-            }
-        }
+    if let Some(prompts) = &prompts {
+        add(&mut document, prompts, arguments, output)?;
     }
     if arguments.json {
         output.line(&format!("{:#}", table::json(&document, peers.as_ref())))?;
@@ -54,6 +46,28 @@ pub(crate) fn bench(arguments: &BenchArguments, output: Output) -> Result<u8, Fa
         output.data(&table::markdown(&document, peers.as_ref()))?;
     }
     Ok(exit::DONE)
+}
+
+/// Measures what is asked for and keeps it.
+fn add(
+    document: &mut Document,
+    prompts: &Prompts,
+    arguments: &BenchArguments,
+    output: Output,
+) -> Result<(), Failure> {
+    document.describe(arguments);
+    for &part in &arguments.parts {
+        for tokens in lengths(part, arguments, prompts) {
+            prompts.of(tokens)?;
+            output.note(&format!("{part} {tokens}"));
+            document.add(part, &in_own_process(part, tokens, arguments)?)?;
+            // what is measured is kept, whatever happens to the rest
+            if let Some(path) = &arguments.out {
+                write(path, document)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Lengths of one part.
@@ -81,8 +95,12 @@ fn in_own_process(
     let mut command = Command::new(program);
     command
         .arg("bench")
-        .arg("--prompts")
-        .arg(&arguments.prompts)
+        .args(
+            arguments
+                .prompts
+                .iter()
+                .flat_map(|path| [Path::new("--prompts"), path]),
+        )
         .args(["--model", &arguments.model])
         .args(["--device", &arguments.machine.device])
         .args(["--repeats", &arguments.repeats.to_string()])
