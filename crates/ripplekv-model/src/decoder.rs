@@ -131,8 +131,8 @@ pub(crate) fn host_slice<'a>(
 }
 
 /// Rows whose logits are in memory at a time where only [`Decoder::each_logits`] reads them: enough to pay for a pass over
-/// the head's weights, and few beside the weights of a large vocabulary.
-pub const LOGITS_BESIDE: usize = 128;
+/// the head's weights, and few beside the weights of a large vocabulary; whole groups of the products.
+pub const LOGITS_BESIDE: usize = 126;
 
 /// A decoder-only transformer.
 pub trait Decoder: Send + Sync {

@@ -38,11 +38,19 @@ pub enum DistributionError {
 /// # Errors
 /// On an empty slice, NaN, plus infinity, or nothing but minus infinity.
 pub fn log_softmax(logits: &mut [f32]) -> Result<(), DistributionError> {
-    // the same operations in wider registers
-    pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || log_softmax_here(logits),
-    )
+    pulp::Arch::new().dispatch(LogSoftmax(logits))
+}
+
+/// The same operations in wider registers; a closure in its place would be called and not inlined, and stay in narrow ones.
+struct LogSoftmax<'a>(&'a mut [f32]);
+
+impl pulp::WithSimd for LogSoftmax<'_> {
+    type Output = Result<(), DistributionError>;
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> Self::Output {
+        log_softmax_here(self.0)
+    }
 }
 
 #[inline(always)]
@@ -52,12 +60,9 @@ fn log_softmax_here(logits: &mut [f32]) -> Result<(), DistributionError> {
     if largest == f32::NEG_INFINITY {
         return Err(DistributionError::NoMass);
     }
-    for logit in &mut *logits {
-        *logit -= largest;
-    }
-    let log_sum = libm::log(exponential::sum(logits)) as f32;
+    let log_sum = libm::log(exponential::sum(logits, largest)) as f32;
     for logit in logits {
-        *logit -= log_sum;
+        *logit = (*logit - largest) - log_sum;
     }
     Ok(())
 }
@@ -67,12 +72,17 @@ fn log_softmax_here(logits: &mut [f32]) -> Result<(), DistributionError> {
 fn largest(values: &[f32]) -> f32 {
     // one a lane, as vectors of the processor hold them
     let mut largest = [f32::NEG_INFINITY; LANES];
-    for values in values.chunks(LANES) {
+    let (whole, rest) = values.as_chunks::<LANES>();
+    for values in whole {
         for (largest, value) in largest.iter_mut().zip(values) {
             *largest = if *value > *largest { *value } else { *largest };
         }
     }
-    largest.into_iter().fold(f32::NEG_INFINITY, f32::max)
+    let rest = rest.iter().copied();
+    largest
+        .into_iter()
+        .chain(rest)
+        .fold(f32::NEG_INFINITY, f32::max)
 }
 
 /// KL(p || q) of two log-probability vectors `[vocabulary]`, at least 0.
@@ -101,10 +111,23 @@ pub fn kl_divergence_from(
     log_p: &[f32],
     log_q: &[f32],
 ) -> Result<f64, DistributionError> {
-    pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || kl_divergence_here(p, log_p, log_q),
-    )
+    pulp::Arch::new().dispatch(KlDivergence { p, log_p, log_q })
+}
+
+/// As [`LogSoftmax`].
+struct KlDivergence<'a> {
+    p: &'a [f64],
+    log_p: &'a [f32],
+    log_q: &'a [f32],
+}
+
+impl pulp::WithSimd for KlDivergence<'_> {
+    type Output = Result<f64, DistributionError>;
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) -> Self::Output {
+        kl_divergence_here(self.p, self.log_p, self.log_q)
+    }
 }
 
 #[inline(always)]
@@ -112,13 +135,19 @@ fn kl_divergence_here(p: &[f64], log_p: &[f32], log_q: &[f32]) -> Result<f64, Di
     check_pair(log_p, log_q)?;
     // sums beside each other, as vectors of the processor hold them
     let mut sums = [0.0; LANES];
-    let parts = p.chunks(LANES).zip(log_p.chunks(LANES));
-    for ((p, log_p), log_q) in parts.zip(log_q.chunks(LANES)) {
+    let (p, p_rest) = p.as_chunks::<LANES>();
+    let (log_p, log_p_rest) = log_p.as_chunks::<LANES>();
+    let (log_q, log_q_rest) = log_q.as_chunks::<LANES>();
+    let mut add = |p: &[f64], log_p: &[f32], log_q: &[f32]| {
         let terms = p.iter().zip(log_p.iter().zip(log_q));
         for (sum, (p, (log_p, log_q))) in sums.iter_mut().zip(terms) {
             *sum += weighted(*p, f64::from(*log_p), f64::from(*log_q));
         }
+    };
+    for ((p, log_p), log_q) in p.iter().zip(log_p).zip(log_q) {
+        add(p, log_p, log_q);
     }
+    add(p_rest, log_p_rest, log_q_rest);
     Ok(sums.iter().sum::<f64>().max(0.0))
 }
 
@@ -141,13 +170,12 @@ pub fn jensen_shannon_divergence(log_p: &[f32], log_q: &[f32]) -> Result<f64, Di
     Ok(sum.clamp(0.0, std::f64::consts::LN_2))
 }
 
-/// p (log p - log q), 0 where p is 0 or both are equal.
+/// p (log p - log q), 0 where p is 0.
 #[inline(always)]
 fn weighted(p: f64, log_p: f64, log_q: f64) -> f64 {
-    // both are worked out, without a branch
-    let nothing = (log_p == f64::NEG_INFINITY) | (log_p == log_q);
+    // worked out for every p, without a branch
     let term = p * (log_p - log_q);
-    if nothing { 0.0 } else { term }
+    if p == 0.0 { 0.0 } else { term }
 }
 
 #[inline(always)]

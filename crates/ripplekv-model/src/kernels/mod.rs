@@ -6,6 +6,7 @@
 mod attention;
 mod causal;
 mod column_sums;
+mod cosine;
 mod micro;
 mod norm;
 mod panels;
@@ -16,6 +17,7 @@ mod swiglu;
 pub(crate) use attention::{Attention, KeyPanels, Normaliser, Seen, ValuePanels};
 pub use causal::{AttentionShape, causal_attention};
 pub(crate) use column_sums::ColumnSums;
+pub(crate) use cosine::cosine;
 pub(crate) use micro::{Chunk, ROWS};
 pub(crate) use norm::rms_norm;
 pub(crate) use panels::Panels;

@@ -120,7 +120,10 @@ impl Panels {
     /// One of `rows` rows, `[outputs]`, of what [`Panels::multiply_into_blocks`] left.
     pub(crate) fn read_row(&self, blocks: &[Chunk], rows: usize, row: usize, out: &mut [f32]) {
         let own = blocks.iter().skip(row).step_by(rows);
-        for (out, block) in out[..self.outputs].chunks_mut(LANES).zip(own) {
+        let (whole, rest) = out[..self.outputs].as_chunks_mut::<LANES>();
+        let rest = (!rest.is_empty()).then_some(rest);
+        let targets = whole.iter_mut().map(|out| &mut out[..]).chain(rest);
+        for (out, block) in targets.zip(own) {
             out.copy_from_slice(&block[..out.len()]);
         }
     }

@@ -13,7 +13,7 @@ use ripplekv_cache::LayerState;
 use crate::decoder::{
     ArchitectureInfo, Branch, DecodeRow, Decoder, Forced, LOGITS_BESIDE, Prefill, PrefillOptions,
 };
-use crate::kernels::Panels;
+use crate::kernels::{Panels, ROWS};
 use crate::rope::Rope;
 use crate::{ModelConfig, ModelError, Weights};
 use layer::Layer;
@@ -156,9 +156,12 @@ impl Llama {
     fn each_row_logits(&self, states: &[f32], visit: &(dyn Fn(usize, &mut [f32]) + Sync)) {
         let hidden = self.config.hidden_size;
         let rows = states.len() / hidden;
-        let beside = rows.div_ceil(rows.div_ceil(LOGITS_BESIDE).max(1));
+        let beside = rows
+            .div_ceil(rows.div_ceil(LOGITS_BESIDE).max(1))
+            .next_multiple_of(ROWS)
+            .max(ROWS);
         let mut few = self.few();
-        for (piece, states) in states.chunks(beside.max(1) * hidden).enumerate() {
+        for (piece, states) in states.chunks(beside * hidden).enumerate() {
             few.each_normed(states, &self.norm, self.head(), |row, logits| {
                 visit(piece * beside + row, logits);
             });

@@ -10,7 +10,7 @@ use super::layer::by_pieces;
 use super::{Llama, failure};
 use crate::ModelError;
 use crate::decoder::{Prefill, PrefillOptions, host_slice};
-use crate::kernels::{ColumnSums, KeyPanels, Normaliser, Seen, ValuePanels};
+use crate::kernels::{ColumnSums, KeyPanels, Normaliser, Seen, ValuePanels, cosine};
 
 /// Keys and values of one KV head in the order of products.
 struct Head {
@@ -212,24 +212,6 @@ impl Llama {
 
 /// Cosine between every row before and after.
 fn cosines_of_rows(before: &[f32], after: &[f32], width: usize) -> Vec<f64> {
-    let cosine = |a: &[f32], b: &[f32]| {
-        // sums beside each other, as vectors of the processor hold them
-        let [mut both, mut first, mut second] = [[0.0f64; 8]; 3];
-        for (a, b) in a.chunks(8).zip(b.chunks(8)) {
-            for (place, (a, b)) in a.iter().zip(b).enumerate() {
-                let (a, b) = (f64::from(*a), f64::from(*b));
-                both[place] += a * b;
-                first[place] += a * a;
-                second[place] += b * b;
-            }
-        }
-        let [both, first, second] = [both, first, second].map(|sums| sums.iter().sum::<f64>());
-        both / (first * second).sqrt()
-    };
     let rows = before.chunks_exact(width).zip(after.chunks_exact(width));
-    // the same operations in wider registers
-    pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || rows.map(|(a, b)| cosine(a, b)).collect(),
-    )
+    rows.map(|(before, after)| cosine(before, after)).collect()
 }
