@@ -19,6 +19,7 @@ mod distribute;
 mod error;
 pub mod exponential;
 mod methods;
+mod normal;
 mod params;
 mod perturb;
 mod philox;

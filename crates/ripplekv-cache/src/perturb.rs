@@ -7,7 +7,7 @@ use candle_core::{DType, Tensor};
 use rayon::prelude::*;
 
 use crate::CacheError;
-use crate::philox::philox;
+use crate::normal::fill_normal;
 
 /// Positions at the start and at the end of a prompt that no method evicts: the sinks and SnapKV's window.
 const FIRST_EVICTABLE: usize = 4;
@@ -125,6 +125,28 @@ impl Noise {
         })
     }
 
+    /// The noise as a direction in which the values may be moved, `[kv_heads, n, head_dim]` in f32 as the values it was
+    /// drawn for: 0 at positions without noise.
+    ///
+    /// # Errors
+    /// When `values` has another shape, or a tensor operation fails.
+    pub fn direction(self, values: &Tensor) -> Result<Tensor, CacheError> {
+        let (kv_heads, prompt_tokens, head_dim) = values.dims3()?;
+        let of_head = prompt_tokens * head_dim;
+        let numbers = if self.touched == prompt_tokens {
+            self.unit
+        } else {
+            let mut numbers = vec![0.0; kv_heads * of_head];
+            let touched = self.touched * head_dim;
+            for (head, numbers) in numbers.chunks_exact_mut(of_head).enumerate() {
+                numbers[self.first.min(prompt_tokens) * head_dim..][..touched]
+                    .copy_from_slice(&self.unit[head * touched..][..touched]);
+            }
+            numbers
+        };
+        Ok(Tensor::from_vec(numbers, values.shape(), values.device())?)
+    }
+
     /// Number of positions that get noise.
     #[must_use]
     pub fn touched_positions(&self) -> usize {
@@ -182,31 +204,6 @@ fn lengths(values: &Tensor, norm: NoiseNorm) -> Result<Vec<f64>, CacheError> {
             std::iter::repeat_n(mean.sqrt(), group.len())
         })
         .collect())
-}
-
-/// Fills one vector with normal numbers times `scale`, four channels a block of the generator.
-fn fill_normal(channels: &mut [f32], scale: f32, place: [u32; 2], key: [u32; 2]) {
-    for (block, four) in channels.chunks_mut(4).enumerate() {
-        let words = philox([block as u32, place[0], place[1], 0], key);
-        let (first, second) = (
-            box_muller(words[0], words[1]),
-            box_muller(words[2], words[3]),
-        );
-        let normals = [first.0, first.1, second.0, second.1];
-        for (channel, normal) in four.iter_mut().zip(normals) {
-            *channel = scale * normal;
-        }
-    }
-}
-
-/// Two independent standard normal numbers from two random words (Box and Muller, 1958).
-fn box_muller(radius_word: u32, angle_word: u32) -> (f32, f32) {
-    const STEP: f32 = 1.0 / 4_294_967_296.0;
-    // above 0, so that the logarithm is finite
-    let share = (radius_word as f32 + 0.5) * STEP;
-    let radius = libm::sqrtf(-2.0 * libm::logf(share));
-    let (sine, cosine) = libm::sincosf(std::f32::consts::TAU * (angle_word as f32 * STEP));
-    (radius * cosine, radius * sine)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use candle_core::Tensor;
 use ripplekv_cache::{
     AllocationContext, Allocator, CacheError, CompressedCache, CompressedLayer, Method, Scorer,
 };
-use ripplekv_model::{Branch, Decoder, Prefill};
+use ripplekv_model::{Branch, Decoder, Prefill, Variants};
 use ripplekv_runner::engine::{
     Allocation, BudgetDamage, DamageOutput, DamageRequest, EngineError, FirstToken, Signals,
 };
@@ -287,7 +287,7 @@ impl Run<'_> {
     ) -> Result<(Vec<f64>, Vec<bool>), EngineError> {
         let compared = self.answer(&self.generated[..self.compared]);
         let plain: Vec<Branch> = branches.iter().map(|(_, branch)| branch.clone()).collect();
-        let results = compared.run(self.decoder, &plain, on_layer, |row| {
+        let results = compared.run(self.decoder, Variants::caches(&plain), on_layer, |row| {
             let same = row.most_likely() == compared.targets()[row.position];
             Ok((row.kl()?, same))
         })?;
@@ -305,9 +305,12 @@ impl Run<'_> {
                 .filter(|place| matches!(branches[*place].0, Role::Reference | Role::Single))
                 .collect();
             let chosen: Vec<Branch> = places.iter().map(|place| plain[*place].clone()).collect();
-            let same = answer.run(self.decoder, &chosen, &mut |_| (), |row| {
-                Ok(row.most_likely() == answer.targets()[row.position])
-            })?;
+            let same = answer.run(
+                self.decoder,
+                Variants::caches(&chosen),
+                &mut |_| (),
+                |row| Ok(row.most_likely() == answer.targets()[row.position]),
+            )?;
             for (place, same) in places.into_iter().zip(same) {
                 agrees[place] = same.rows.iter().all(|same| *same);
             }
@@ -362,9 +365,12 @@ impl Run<'_> {
         let mut chosen = vec![branches[0].1.clone()];
         chosen.extend(singles.iter().map(|&place| branches[place].1.clone()));
         let sums: Vec<f64> = answer
-            .run(self.decoder, &chosen, &mut |_| (), |row| {
-                Ok(row.negative_log_probability(targets[row.position]))
-            })?
+            .run(
+                self.decoder,
+                Variants::caches(&chosen),
+                &mut |_| (),
+                |row| Ok(row.negative_log_probability(targets[row.position])),
+            )?
             .into_iter()
             .map(|branch| branch.rows.iter().sum())
             .collect();

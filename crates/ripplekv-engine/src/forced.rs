@@ -7,7 +7,7 @@ use candle_core::Tensor;
 use rayon::prelude::*;
 use ripplekv_cache::{CompressedCache, CompressedLayer};
 use ripplekv_metrics::statistics::{kl_divergence_from, log_softmax, probabilities};
-use ripplekv_model::{Branch, Decoder};
+use ripplekv_model::{Branch, Decoder, Variants};
 use ripplekv_runner::engine::{EngineError, FirstToken};
 
 /// Fewest answer positions that make a sample.
@@ -40,18 +40,18 @@ impl ForcedAnswer<'_> {
         }
     }
 
-    /// What `visit` makes of every target position of every branch, the first of which is the reference. Rows are visited
+    /// What `visit` makes of every target position of every variant, the first of which is the reference. Rows are visited
     /// in any order, on several threads.
     pub(crate) fn run<T: Send + Sync>(
         &self,
         decoder: &dyn Decoder,
-        branches: &[Branch],
+        variants: Variants<'_>,
         on_layer: &mut dyn FnMut(usize),
         visit: impl Fn(&ForcedRow<'_>) -> Result<T, EngineError> + Sync,
     ) -> Result<Vec<Compared<T>>, EngineError> {
         let reread = self.first_token == FirstToken::Reread;
         let forced = decoder
-            .force(branches, &self.fed(), reread, on_layer)
+            .force(variants, &self.fed(), reread, on_layer)
             .map_err(prompt_error)?
             .branches;
         let reference = Reference::of_states(decoder, &forced[0].states)?;
@@ -70,7 +70,7 @@ impl ForcedAnswer<'_> {
     }
 }
 
-/// One branch.
+/// One variant.
 pub(crate) struct Compared<T> {
     /// One entry a target position.
     pub(crate) rows: Vec<T>,
@@ -101,7 +101,12 @@ pub(crate) fn answer_kl(
             from_layer: 0,
         };
         let mut forced = decoder
-            .force(&[branch], &answer.fed(), false, &mut |_| ())
+            .force(
+                Variants::caches(&[branch]),
+                &answer.fed(),
+                false,
+                &mut |_| (),
+            )
             .map_err(prompt_error)?;
         Ok(forced.branches.swap_remove(0).states)
     };

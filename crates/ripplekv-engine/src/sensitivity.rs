@@ -7,17 +7,17 @@ use std::sync::Arc;
 use candle_core::Tensor;
 use rayon::prelude::*;
 use ripplekv_cache::{
-    CacheError, CompressedCache, CompressedLayer, Needs, Noise, NoiseKey, NoiseNorm,
-    NoisePositions, Snapshot, window_entropy,
+    CacheError, CompressedCache, Needs, Noise, NoiseKey, NoiseNorm, NoisePositions, Snapshot,
+    window_entropy,
 };
-use ripplekv_model::{Branch, Decoder, ModelError, Prefill, PrefillOptions};
+use ripplekv_model::{Branch, Decoder, ModelError, Move, Prefill, PrefillOptions, Variants};
 use ripplekv_runner::engine as contract;
 use ripplekv_runner::engine::{
     EngineError, FirstToken, Injection, SensitivityNews, SensitivityOutput, SensitivityRequest,
 };
 
 use crate::decode::{Continuation, Start, decode_rows};
-use crate::forced::{ForcedAnswer, LEAST_POSITIONS, Reference, mean, prompt_error, with_layer};
+use crate::forced::{Compared, ForcedAnswer, LEAST_POSITIONS, Reference, mean, prompt_error};
 
 /// Queries whose attention entropy is a signal, as in the snapkv scorer.
 const ENTROPY_WINDOW: usize = 64;
@@ -162,11 +162,16 @@ fn perturb(
     output.window_entropy = layers
         .map(|layer| window_entropy(layer, window).map_err(prompt_error))
         .collect::<Result<Vec<f64>, _>>()?;
-    for &sigma in request.sigmas {
-        let measured = match request.inject {
-            Injection::Cache => probe.in_cache(sigma, on_layer)?,
-            Injection::Prefill => probe.in_prefill(sigma, on_layer)?,
-        };
+    let measured = match request.inject {
+        Injection::Cache => probe.in_cache(on_layer)?,
+        Injection::Prefill => {
+            let sigmas = request.sigmas.iter();
+            sigmas
+                .map(|&sigma| probe.in_prefill(sigma, on_layer))
+                .collect::<Result<Vec<_>, _>>()?
+        }
+    };
+    for measured in measured {
         output.kl.push(measured.kl);
         output.local_response.push(measured.local_response);
         output.all_layers_kl.push(measured.all_layers_kl);
@@ -243,74 +248,56 @@ impl Probe<'_> {
         Noise::draw(&key, values, norm, positions)
     }
 
-    /// The values of a layer with the noise of every draw.
-    fn changed(
-        &self,
-        layer: usize,
-        values: &Tensor,
-        sigma: f64,
-    ) -> Result<Vec<Tensor>, CacheError> {
-        let mut changed = Vec::with_capacity(self.request.draws);
-        for pair in 0..self.request.draws / 2 {
-            let noise = self.noise(layer, pair, values)?;
-            for sign in SIGNS {
-                changed.push(noise.perturbed(values, sign * sigma)?);
+    /// Noise in the finished cache: all scales, layers and draws as moves of one teacher-forced pass. The noise of a layer
+    /// is drawn when the pass comes to it.
+    fn in_cache(&self, on_layer: &mut dyn FnMut(usize)) -> Result<Vec<Measured>, EngineError> {
+        let SensitivityRequest { sigmas, draws, .. } = *self.request;
+        let along = |layer: Option<usize>, draw: usize, sigma: f64| Move {
+            layer,
+            direction: draw / 2,
+            factor: (SIGNS[draw % 2] * sigma) as f32,
+        };
+        let mut moves = Vec::new();
+        for &sigma in sigmas {
+            for layer in 0..self.layers() {
+                moves.extend((0..draws).map(|draw| along(Some(layer), draw, sigma)));
             }
-        }
-        Ok(changed)
-    }
-
-    /// Noise in the finished cache: all layers and draws as branches of one teacher-forced pass.
-    fn in_cache(
-        &self,
-        sigma: f64,
-        on_layer: &mut dyn FnMut(usize),
-    ) -> Result<Measured, EngineError> {
-        let draws = self.request.draws;
-        let mut branches = vec![self.reference()];
-        let mut everywhere = self.full.as_ref().clone();
-        let layers = self.snapshot().layers.par_iter().enumerate();
-        let changed = layers
-            .map(|(layer, state)| self.changed(layer, &state.values, sigma))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(prompt_error)?;
-        for (layer, (state, changed)) in self.snapshot().layers.iter().zip(changed).enumerate() {
             // a control needs no second draw
-            everywhere.layers[layer].values = changed[0].clone();
-            branches.extend(changed.into_iter().map(|values| {
-                let keys = state.keys.clone();
-                Branch {
-                    cache: with_layer(&self.full, layer, CompressedLayer { keys, values }),
-                    from_layer: layer,
-                }
-            }));
+            moves.push(along(None, 0, sigma));
         }
-        branches.push(Branch {
-            cache: Arc::new(everywhere),
-            from_layer: 0,
-        });
+        let directions = |layer: usize| {
+            let values = &self.snapshot().layers[layer].values;
+            let pairs = 0..draws / 2;
+            let drawn = pairs.map(|pair| self.noise(layer, pair, values)?.direction(values));
+            drawn
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|error| candle_core::Error::Msg(error.to_string()))
+        };
+        let variants = Variants {
+            branches: &[self.reference()],
+            moves: &moves,
+            directions: &directions,
+        };
         let results = self
             .answer
-            .run(self.decoder, &branches, on_layer, |row| row.kl())?;
-        let (singles, all) = results[1..].split_at(self.layers() * draws);
-        let over_draws = |values: &mut dyn Iterator<Item = f64>| mean(&values.collect::<Vec<_>>());
-        Ok(Measured {
-            kl: singles
-                .chunks(draws)
-                .map(|draws| over_draws(&mut draws.iter().map(|draw| mean(&draw.rows))))
-                .collect(),
-            local_response: singles
-                .chunks(draws)
-                .map(|draws| {
-                    over_draws(
-                        &mut draws
-                            .iter()
-                            .map(|draw| draw.local_error.unwrap_or_default()),
-                    )
-                })
-                .collect(),
-            all_layers_kl: mean(&all[0].rows),
-        })
+            .run(self.decoder, variants, on_layer, |row| row.kl())?;
+        let mean_of = |draws: &[Compared<f64>], value: fn(&Compared<f64>) -> f64| {
+            mean(&draws.iter().map(value).collect::<Vec<_>>())
+        };
+        let of_layers = |draws_of_layers: &[Compared<f64>], value: fn(&Compared<f64>) -> f64| {
+            let layers = draws_of_layers.chunks_exact(draws);
+            layers.map(|draws| mean_of(draws, value)).collect()
+        };
+        let of_sigmas = results[1..].chunks_exact(self.layers() * draws + 1);
+        let measured = of_sigmas.filter_map(|results| {
+            let (control, single) = results.split_last()?;
+            Some(Measured {
+                kl: of_layers(single, |draw| mean(&draw.rows)),
+                local_response: of_layers(single, |draw| draw.local_error.unwrap_or_default()),
+                all_layers_kl: mean(&control.rows),
+            })
+        });
+        Ok(measured.collect())
     }
 
     /// Noise during the prefill: one whole prefill a layer and draw.
@@ -375,7 +362,8 @@ impl Probe<'_> {
             let rest = answer.targets().len();
             let first = Reference::of_logits(&self.prefill.logits)?
                 .first_kl(&Reference::of_logits(&changed.logits)?)?;
-            let results = answer.run(self.decoder, &branches, &mut |_| (), |row| row.kl())?;
+            let variants = Variants::caches(&branches);
+            let results = answer.run(self.decoder, variants, &mut |_| (), |row| row.kl())?;
             kl += (first + mean(&results[1].rows) * rest as f64) / (rest + 1) as f64;
             local += results[1].local_error.unwrap_or_default();
         }

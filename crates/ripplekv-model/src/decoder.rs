@@ -43,19 +43,57 @@ pub struct Branch {
     pub from_layer: usize,
 }
 
+/// A variant of the reference's cache whose values are moved along a direction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Move {
+    /// The layer that is moved; all of them where `None`.
+    pub layer: Option<usize>,
+    /// Number of the direction among those of a layer.
+    pub direction: usize,
+    /// How far, in lengths of the direction; 0 leaves every bit as it is.
+    pub factor: f32,
+}
+
+/// Directions of one layer's values, each `[kv_heads, n, head_dim]` in f32 as the reference's values.
+pub type Directions<'a> = &'a dyn Fn(usize) -> candle_core::Result<Vec<Tensor>>;
+
+/// What teacher forcing runs over.
+#[derive(Clone, Copy)]
+pub struct Variants<'a> {
+    /// The reference, from layer 0, and caches of their own.
+    pub branches: &'a [Branch],
+    /// The reference moved. In its one layer a variant's attention is the reference's and a multiple of what the
+    /// reference's weights mix of the direction, so all moves along a direction share that mixture.
+    pub moves: &'a [Move],
+    /// Asked for once a layer where there are moves.
+    pub directions: Directions<'a>,
+}
+
+impl<'a> Variants<'a> {
+    /// Nothing but caches.
+    #[must_use]
+    pub fn caches(branches: &'a [Branch]) -> Self {
+        Self {
+            branches,
+            moves: &[],
+            directions: &|_| Ok(Vec::new()),
+        }
+    }
+}
+
 /// What teacher forcing gave.
 #[derive(Debug, Clone)]
 pub struct Forced {
-    /// One entry a branch, in order.
+    /// One entry a branch and then one a move, in order.
     pub branches: Vec<ForcedBranch>,
 }
 
-/// One branch after teacher forcing.
+/// One variant after teacher forcing.
 #[derive(Debug, Clone)]
 pub struct ForcedBranch {
     /// Hidden states after the last layer, `[tokens, hidden]`; [`Decoder::logits`] turns them into logits.
     pub states: Vec<f32>,
-    /// Relative error (Frobenius) of the attention output in the branch's first differing layer against the reference;
+    /// Relative error (Frobenius) of the attention output in the variant's first differing layer against the reference;
     /// `None` for the reference.
     pub local_error: Option<f64>,
 }
@@ -174,16 +212,17 @@ pub trait Decoder: Send + Sync {
         self.prefill_with(ids, options, on_layer)
     }
 
-    /// Feeds `tokens` after the prompt to every branch of its cache at once and gives the hidden states after each.
+    /// Feeds `tokens` after the prompt to every variant of its cache at once and gives the hidden states after each.
     /// The first branch is the reference, from layer 0. With `reread` the first token is the prompt's last one, read
-    /// again at its own position against the branch's cache and not appended. `on_layer` hears how many layers are done.
-    /// A branch whose cache equals the reference's gives the same bits as the reference.
+    /// again at its own position against the variant's cache and not appended. `on_layer` hears how many layers are done.
+    /// A variant whose cache equals the reference's gives the same bits as the reference.
     ///
     /// # Errors
-    /// No token, no reference, positions beyond the table, or a failing tensor operation.
+    /// No token, no reference, a layer or direction that is not there, positions beyond the table, or a failing tensor
+    /// operation.
     fn force(
         &self,
-        branches: &[Branch],
+        variants: Variants<'_>,
         tokens: &[u32],
         reread: bool,
         on_layer: &mut dyn FnMut(usize),

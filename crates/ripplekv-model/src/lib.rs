@@ -20,8 +20,8 @@ mod weights;
 pub use architectures::{ARCHITECTURES, load_decoder};
 pub use config::{ModelConfig, RopeScaling};
 pub use decoder::{
-    ArchitectureInfo, Branch, DecodeRow, Decoder, EditValues, Forced, ForcedBranch, LOGITS_BESIDE,
-    LoadDecoder, Prefill, PrefillOptions,
+    ArchitectureInfo, Branch, DecodeRow, Decoder, Directions, EditValues, Forced, ForcedBranch,
+    LOGITS_BESIDE, LoadDecoder, Move, Prefill, PrefillOptions, Variants,
 };
 pub use device::open_device;
 pub use error::ModelError;

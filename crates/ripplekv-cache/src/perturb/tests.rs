@@ -218,3 +218,22 @@ fn sigma_signs_and_masked_positions() {
     let noise = Noise::draw(&KEY, &half, NoiseNorm::Head, NoisePositions::All).unwrap();
     assert_eq!(noise.perturbed(&half, 0.1).unwrap().dtype(), DType::BF16);
 }
+
+#[test]
+fn a_direction_is_the_noise_in_its_place() {
+    let values = values(2, 100, 6);
+    for positions in [NoisePositions::All, NoisePositions::Evictable] {
+        let noise = Noise::draw(&KEY, &values, NoiseNorm::Token, positions).unwrap();
+        let moved = noise.perturbed(&values, 0.25).unwrap();
+        let direction = noise.direction(&values).unwrap();
+        let along = (&values + (direction * 0.25).unwrap()).unwrap();
+        assert_eq!(flat(&moved), flat(&along));
+    }
+    let short = values.narrow(1, 0, 3).unwrap();
+    let none = Noise::draw(&KEY, &short, NoiseNorm::Token, NoisePositions::Evictable).unwrap();
+    assert!(
+        flat(&none.direction(&short).unwrap())
+            .iter()
+            .all(|number| *number == 0.0)
+    );
+}

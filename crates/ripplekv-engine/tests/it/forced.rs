@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use candle_core::Tensor;
 use ripplekv_cache::{CompressedCache, CompressedLayer, LayerState, Needs, Snapshot};
-use ripplekv_model::{Branch, DecodeRow, Decoder, EditValues, ForcedBranch, PrefillOptions};
+use ripplekv_model::{
+    Branch, DecodeRow, Decoder, EditValues, ForcedBranch, Move, PrefillOptions, Variants,
+};
 
 use crate::tiny;
 
@@ -71,7 +73,12 @@ fn branches_equal_stepping_each_by_itself() {
         branches.push(changed(&full, &snapshot, &all));
         let mut done = Vec::new();
         let forced = decoder
-            .force(&branches, &ids[n..], false, &mut |layer| done.push(layer))
+            .force(
+                Variants::caches(&branches),
+                &ids[n..],
+                false,
+                &mut |layer| done.push(layer),
+            )
             .unwrap();
         assert_eq!(done, (1..=layers).collect::<Vec<_>>());
         let mut differs = 0;
@@ -119,13 +126,109 @@ fn an_unchanged_branch_gives_the_reference_bits_from_any_layer() {
         });
     }
     let forced = decoder
-        .force(&branches, &ids[70..], false, &mut |_| ())
+        .force(Variants::caches(&branches), &ids[70..], false, &mut |_| ())
         .unwrap();
     let bits = |place: usize| &forced.branches[place].states;
     assert!(bits(1) != bits(0));
     for place in 2..branches.len() {
         assert!(bits(place) == bits(0), "branch {place}");
         assert_eq!(forced.branches[place].local_error, Some(0.0));
+    }
+}
+
+/// Moves along two directions are what caches with moved values are, and a move of no length is the reference.
+#[test]
+fn moves_equal_caches_with_moved_values() {
+    for name in MODELS {
+        let decoder = tiny::decoder(name);
+        let ids = tiny::ids(5, 77, decoder.config().vocab_size);
+        let snapshot = snapshot(decoder.as_ref(), &ids[..70]);
+        let full = CompressedCache::full(&snapshot);
+        let layers = decoder.config().layers;
+        let directions = |layer: usize| {
+            let values = &snapshot.layers[layer].values;
+            // of the size of the values, and different in every layer
+            let turned = values.roll(1 + layer as i32, 1)?;
+            Ok(vec![turned.contiguous()?, (values * -0.5)?])
+        };
+        let each = (0..layers).map(Some).chain([None]);
+        let moves: Vec<Move> = each
+            .flat_map(|layer| [(0, 0.2), (1, 0.3), (0, -0.2), (1, 0.0)].map(|at| (layer, at)))
+            .map(|(layer, (direction, factor))| Move {
+                layer,
+                direction,
+                factor,
+            })
+            .collect();
+        let forced = |variants: Variants<'_>| {
+            let mut done = Vec::new();
+            let on_layer = &mut |layer| done.push(layer);
+            let forced = decoder
+                .force(variants, &ids[70..], false, on_layer)
+                .unwrap();
+            assert_eq!(done, (1..=layers).collect::<Vec<_>>());
+            forced.branches
+        };
+        let reference = changed(&full, &snapshot, &[]);
+        let moved = forced(Variants {
+            branches: std::slice::from_ref(&reference),
+            moves: &moves,
+            directions: &directions,
+        });
+        let mut branches = vec![reference];
+        branches.extend(moves.iter().map(|each| {
+            let mut cache = full.clone();
+            for layer in each.layer.map_or(0..layers, |layer| layer..layer + 1) {
+                let direction: Vec<Tensor> = directions(layer).unwrap();
+                let change = (&direction[each.direction] * f64::from(each.factor)).unwrap();
+                let values = &mut cache.layers[layer].values;
+                *values = (&*values + change).unwrap();
+            }
+            Branch {
+                cache: Arc::new(cache),
+                from_layer: each.layer.unwrap_or(0),
+            }
+        }));
+        let cached = forced(Variants::caches(&branches));
+        assert!(moved[0].states == cached[0].states);
+        let reference_states = &cached[0].states;
+        for ((moved, cached), each) in moved[1..].iter().zip(&cached[1..]).zip(&moves) {
+            let errors = [moved, cached].map(|forced| forced.local_error.unwrap());
+            let difference = worst(
+                &logits_of(decoder.as_ref(), moved),
+                &logits_of(decoder.as_ref(), cached),
+            );
+            if each.factor == 0.0 {
+                assert_eq!(errors, [0.0, 0.0]);
+                assert!(difference == 0.0);
+            } else {
+                assert!(errors[0] > 0.0 && (errors[0] / errors[1] - 1.0).abs() < 1e-3);
+                assert!(difference < TOLERANCE, "{name}, {each:?}: {difference}");
+                // the move is felt, so equality means something
+                assert!(moved.states != *reference_states);
+            }
+        }
+        let missing = [Move {
+            layer: Some(0),
+            direction: 2,
+            factor: 0.1,
+        }];
+        for moves in [
+            missing,
+            missing.map(|each| Move {
+                layer: None,
+                ..each
+            }),
+        ] {
+            let variants = Variants {
+                branches: &branches[..1],
+                moves: &moves,
+                directions: &directions,
+            };
+            let error = decoder.force(variants, &ids[70..], false, &mut |_| ());
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("no direction 2"), "{error}");
+        }
     }
 }
 
@@ -144,7 +247,12 @@ fn a_token_read_again_gives_the_prefill_distribution_on_the_full_cache() {
             from_layer: 0,
         };
         let forced = decoder
-            .force(&[reference], &ids[n - 1..], true, &mut |_| ())
+            .force(
+                Variants::caches(&[reference]),
+                &ids[n - 1..],
+                true,
+                &mut |_| (),
+            )
             .unwrap();
         let logits = logits_of(decoder.as_ref(), &forced.branches[0]);
         assert!(worst(&logits.get(0).unwrap(), &prefill.logits) < TOLERANCE);

@@ -9,8 +9,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ripplekv_cache::{CompressedCache, CompressedLayer, Needs, window_entropy};
 use ripplekv_model::{
-    Branch, DecodeRow, Decoder, ModelConfig, ModelError, PrefillOptions, RopeScaling, Weights,
-    load_decoder,
+    Branch, DecodeRow, Decoder, ModelConfig, ModelError, PrefillOptions, RopeScaling, Variants,
+    Weights, load_decoder,
 };
 
 use crate::reference::{self, Visible};
@@ -137,7 +137,7 @@ fn everything(decoder: &dyn Decoder, ids: &[u32], n: usize) -> Vec<u64> {
         from_layer,
     });
     let forced = decoder
-        .force(&branches, &ids[n..], false, &mut |_| ())
+        .force(Variants::caches(&branches), &ids[n..], false, &mut |_| ())
         .unwrap();
     for branch in forced.branches {
         bits.extend(branch.states.iter().map(|value| u64::from(value.to_bits())));
@@ -197,7 +197,12 @@ fn prefill_steps_and_forcing_equal_the_reference() {
                 from_layer: 0,
             };
             let forced = decoder
-                .force(&[reference], &ids[n - 1..], true, &mut |_| ())
+                .force(
+                    Variants::caches(&[reference]),
+                    &ids[n - 1..],
+                    true,
+                    &mut |_| (),
+                )
                 .unwrap();
             let logits = decoder.logits(&forced.branches[0].states);
             let logits = Tensor::from_vec(logits, ((), config.vocab_size), &Device::Cpu).unwrap();

@@ -53,11 +53,24 @@ impl ValuePanels {
         }
         Self { entries, values }
     }
+
+    /// Puts other values of the same entries behind these, to be mixed by the same weights.
+    pub(crate) fn append(&mut self, other: &Self) {
+        debug_assert_eq!(self.entries, other.entries);
+        self.values.extend_from_slice(&other.values);
+    }
+
+    /// Panels of the entries `first..first + count`, of which [`LANES`] are a chunk; none where there are no entries.
+    fn panels(&self, first: usize, count: usize) -> impl Iterator<Item = &[Chunk]> {
+        let panels = self.values.chunks_exact(self.entries.max(1));
+        panels.map(move |panel| &panel[first..first + count])
+    }
 }
 
 /// Entries that queries look at.
 pub(crate) struct Seen<'a> {
     pub(crate) keys: &'a KeyPanels,
+    /// Where several [`Sizes::parts`] are mixed, those that are missing count as zeros.
     pub(crate) values: &'a ValuePanels,
     pub(crate) length: usize,
     /// Entries that the first query position sees, where each later position sees one more; `None` where all see all.
@@ -102,10 +115,23 @@ pub(crate) struct Normaliser {
     pub(super) factor: f32,
 }
 
+/// What one attention works on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sizes {
+    /// Query positions.
+    pub(crate) positions: usize,
+    /// Query heads of the KV head.
+    pub(crate) heads: usize,
+    /// Channels.
+    pub(crate) dim: usize,
+    /// Values of each entry that are mixed by the same weights, one after the other ([`ValuePanels::append`]).
+    pub(crate) parts: usize,
+}
+
 /// One attention at a time; the memory is used again.
 #[derive(Default)]
 pub(crate) struct Attention {
-    dim: usize,
+    sizes: Sizes,
     queries: Queries,
     /// `[panel of the block, row of the group]`.
     scores: Vec<Chunk>,
@@ -120,26 +146,31 @@ impl Attention {
     /// entry. `query` gives the query of a position and a head of the group.
     pub(crate) fn run<'a>(
         &mut self,
-        [positions, heads, dim]: [usize; 3],
+        sizes: Sizes,
         scale: f32,
         query: impl Fn(usize, usize) -> &'a [f32],
         pieces: &[Seen<'_>],
     ) {
-        self.dim = dim;
+        self.sizes = sizes;
+        let Sizes {
+            positions,
+            heads,
+            dim,
+            ..
+        } = sizes;
         self.queries.set([positions, heads, dim], scale, query);
         pulp::Arch::new().dispatch(Run {
             attention: self,
-            heads,
-            positions,
             pieces,
         });
     }
 
-    /// Writes what the query of a position and a head of the group (of `heads`) mixed to `out`, `[dim]`.
-    pub(crate) fn read(&self, position: usize, head: usize, heads: usize, out: &mut [f32]) {
-        let row = position * heads + head;
-        let panels = self.dim.div_ceil(LANES);
-        let first = row / ROWS * panels * ROWS + row % ROWS;
+    /// Writes what the query of a position and a head of the group mixed of a part of the values to `out`, `[dim]`.
+    pub(crate) fn read(&self, part: usize, position: usize, head: usize, out: &mut [f32]) {
+        let row = position * self.sizes.heads + head;
+        let panels = self.sizes.dim.div_ceil(LANES);
+        let place = row / ROWS * self.sizes.parts + part;
+        let first = place * panels * ROWS + row % ROWS;
         let factor = 1.0 / self.totals[row];
         for (panel, out) in out.chunks_mut(LANES).enumerate() {
             for (target, value) in out.iter_mut().zip(&self.sums[first + panel * ROWS]) {
@@ -160,8 +191,6 @@ impl Attention {
 
 struct Run<'a> {
     attention: &'a mut Attention,
-    heads: usize,
-    positions: usize,
     pieces: &'a [Seen<'a>],
 }
 
@@ -171,8 +200,14 @@ impl WithSimd for Run<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let space = self.attention;
+        let Sizes {
+            positions,
+            heads,
+            dim,
+            parts,
+        } = space.sizes;
         let rows = space.queries.rows.len();
-        let panels = space.dim.div_ceil(LANES);
+        let panels = parts * dim.div_ceil(LANES);
         space
             .scores
             .resize(ENTRY_BLOCK / LANES * ROWS, [0.0; LANES]);
@@ -184,7 +219,7 @@ impl WithSimd for Run<'_> {
         space.totals.resize(rows, 0.0);
         for piece in self.pieces {
             let visible = |row: usize| {
-                let position = (row / self.heads).min(self.positions - 1);
+                let position = (row / heads).min(positions - 1);
                 let seen = piece.causal_from.map(|first| first + position);
                 seen.map_or(piece.length, |seen| seen.min(piece.length))
             };
@@ -214,9 +249,8 @@ impl WithSimd for Run<'_> {
                         };
                         softmax.block(simd, scores, lane, in_block(row), sums);
                     }
-                    for (panel, sums) in sums.as_chunks_mut::<ROWS>().0.iter_mut().enumerate() {
-                        let place = panel * piece.values.entries + first;
-                        let values = &piece.values.values[place..][..count * LANES];
+                    let values = piece.values.panels(first, count * LANES);
+                    for (sums, values) in sums.as_chunks_mut::<ROWS>().0.iter_mut().zip(values) {
                         accumulate(simd, scores.as_flattened(), values, sums);
                     }
                 }
@@ -387,10 +421,16 @@ pub(super) mod tests {
             |position: usize, head: usize| &queries[(position * heads + head) * dim..][..dim];
         let scale = 1.0 / (dim as f32).sqrt();
         let mut attention = Attention::default();
-        attention.run([positions, heads, dim], scale, query, &pieces);
+        let sizes = Sizes {
+            positions,
+            heads,
+            dim,
+            parts: 1,
+        };
+        attention.run(sizes, scale, query, &pieces);
         let mut error = 0.0f64;
         let mut first = vec![0.0; dim];
-        attention.read(0, 0, heads, &mut first);
+        attention.read(0, 0, 0, &mut first);
         for position in 0..positions {
             let seen = [before, causal_from + position];
             let mut entries: Vec<(&[f32], &[f32])> = Vec::new();
@@ -402,7 +442,7 @@ pub(super) mod tests {
             }
             for head in 0..heads {
                 let mut got = vec![0.0; dim];
-                attention.read(position, head, heads, &mut got);
+                attention.read(0, position, head, &mut got);
                 error = error.max(worst(&got, &exact(query(position, head), scale, &entries)));
             }
         }
@@ -427,6 +467,58 @@ pub(super) mod tests {
             // entries behind the first query's are hidden from it, so leaving them out must change nothing
             prop_assert_eq!(first, check(&alone).1);
         }
+    }
+
+    #[test]
+    fn parts_of_the_values_are_mixed_by_the_same_weights() {
+        let (heads, dim, positions, length) = (3, 24, 7, 530);
+        let numbers = |seed| numbers(length * dim, seed);
+        let (queries, keys, own_keys) = (numbers(1), numbers(2), numbers(3));
+        let [first, second, own] = [4, 5, 6].map(numbers);
+        let pack =
+            |rows: &[f32], length| ValuePanels::pack(length, dim, |i| &rows[i * dim..][..dim]);
+        let pack_keys =
+            |rows: &[f32], length| KeyPanels::pack(length, dim, |i| &rows[i * dim..][..dim]);
+        let (keys, own_keys) = (pack_keys(&keys, length), pack_keys(&own_keys, positions));
+        let query =
+            |position: usize, head: usize| &queries[(position * heads + head) * dim..][..dim];
+        // what is mixed of each part, `[part, position, head, dim]`
+        let mixed = |values: &ValuePanels, own: &ValuePanels, parts: usize| {
+            let pieces = [
+                (&keys, values, length, None),
+                (&own_keys, own, positions, Some(1)),
+            ];
+            let pieces = pieces.map(|(keys, values, length, causal_from)| Seen {
+                keys,
+                values,
+                length,
+                causal_from,
+            });
+            let sizes = Sizes {
+                positions,
+                heads,
+                dim,
+                parts,
+            };
+            let mut attention = Attention::default();
+            attention.run(sizes, 0.2, query, &pieces);
+            let mut out = vec![0.0; parts * positions * heads * dim];
+            for (row, out) in out.chunks_exact_mut(dim).enumerate() {
+                let (part, row) = (row / (positions * heads), row % (positions * heads));
+                attention.read(part, row / heads, row % heads, out);
+            }
+            out
+        };
+        let own = pack(&own, positions);
+        let mut both = pack(&first, length);
+        both.append(&pack(&second, length));
+        let together = mixed(&both, &own, 2);
+        let zeros = pack(&vec![0.0; positions * dim], positions);
+        let alone = [
+            mixed(&pack(&first, length), &own, 1),
+            mixed(&pack(&second, length), &zeros, 1),
+        ];
+        assert!(together == alone.concat());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::{Attention, KeyPanels, Seen, ValuePanels};
+use super::{Attention, KeyPanels, Seen, Sizes, ValuePanels};
 
 /// Positions of one parallel piece, as in a prefill.
 const PIECE: usize = 48;
@@ -68,11 +68,17 @@ pub fn causal_attention(
                     length: positions,
                     causal_from: Some(first + 1),
                 };
-                attention.run([count, group, dim], scale, query, &[seen]);
+                let sizes = Sizes {
+                    positions: count,
+                    heads: group,
+                    dim,
+                    parts: 1,
+                };
+                attention.run(sizes, scale, query, &[seen]);
                 for position in 0..count {
                     for of_group in 0..group {
                         let out = &mut out[place(position, of_group)..][..dim];
-                        attention.read(position, of_group, group, out);
+                        attention.read(0, position, of_group, out);
                     }
                 }
             }

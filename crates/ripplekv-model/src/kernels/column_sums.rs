@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
     use crate::kernels::attention::tests::numbers;
-    use crate::kernels::attention::{Attention, Seen, ValuePanels};
+    use crate::kernels::attention::{Attention, Seen, Sizes, ValuePanels};
 
     struct Case {
         heads: usize,
@@ -188,7 +188,12 @@ mod tests {
                     length,
                     causal_from: Some(first + 1),
                 };
-                let shape = [positions, heads, dim];
+                let shape = Sizes {
+                    positions,
+                    heads,
+                    dim,
+                    parts: 1,
+                };
                 let own = |position: usize, head: usize| query(first + position, head);
                 attention.run(shape, self.scale(), own, &[seen]);
                 normalisers.extend(attention.normalisers(positions * heads));

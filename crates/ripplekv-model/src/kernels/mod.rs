@@ -14,7 +14,7 @@ mod rows;
 mod single;
 mod swiglu;
 
-pub(crate) use attention::{Attention, KeyPanels, Normaliser, Seen, ValuePanels};
+pub(crate) use attention::{Attention, KeyPanels, Normaliser, Seen, Sizes, ValuePanels};
 pub use causal::{AttentionShape, causal_attention};
 pub(crate) use column_sums::ColumnSums;
 pub(crate) use cosine::cosine;

@@ -1,15 +1,19 @@
 //! Teacher forcing over many variants of one prompt's cache at once. Below the first layer in which a variant differs
 //! its hidden states are the reference's, so it joins the batch only there; every product runs over all variants at once,
-//! and keys or values that variants share are put in the order of products once.
+//! and keys or values that variants share are put in the order of products once. Where a variant's values differ from
+//! the reference's by a multiple of a direction, queries and keys are still the reference's: its attention is the
+//! reference's plus that multiple of the direction mixed by the same weights.
+
+use std::sync::OnceLock;
 
 use candle_core::{Result, Tensor};
 use rayon::prelude::*;
 
 use super::layer::{Layer, Workspace, add, by_pieces, with_workspace};
 use super::{Llama, ModelError, failure};
-use crate::decoder::{Branch, Forced, ForcedBranch, host_slice};
+use crate::decoder::{Forced, ForcedBranch, Move, Variants, host_slice};
 use crate::kernels::{KeyPanels, Seen, ValuePanels};
-use ripplekv_cache::CompressedLayer;
+use ripplekv_cache::{CompressedCache, CompressedLayer};
 
 /// Where a forced token stands and what it sees.
 #[derive(Clone, Copy)]
@@ -25,7 +29,99 @@ struct Placement {
 /// Keys or values of every KV head in the order of products, for each distinct tensor.
 struct Packed<P> {
     of_caches: Vec<usize>,
+    /// Of each distinct tensor.
+    lengths: Vec<usize>,
     heads: Vec<Vec<P>>,
+}
+
+/// A variant as it runs.
+#[derive(Clone, Copy)]
+struct Variant<'a> {
+    /// Its place among the results.
+    place: usize,
+    from_layer: usize,
+    cache: &'a CompressedCache,
+    moved: Option<Move>,
+}
+
+impl<'a> Variant<'a> {
+    /// All of them, in the order in which they join, so that a new one goes to the end: by layer, and within a layer
+    /// those last that need no attention of their own there. The first is the reference.
+    fn sorted(variants: Variants<'a>, layers: usize) -> Result<Vec<Self>> {
+        let Some(reference) = variants.branches.first() else {
+            candle_core::bail!("no branch to run")
+        };
+        if reference.from_layer != 0 {
+            candle_core::bail!("needs a reference from layer 0 first");
+        }
+        let branches = variants.branches.iter().map(|branch| Self {
+            place: 0,
+            from_layer: branch.from_layer,
+            cache: &branch.cache,
+            moved: None,
+        });
+        let moves = variants.moves.iter().map(|moved| Self {
+            place: 0,
+            from_layer: moved.layer.unwrap_or(0),
+            cache: &reference.cache,
+            moved: Some(*moved),
+        });
+        let mut all: Vec<Self> = branches.chain(moves).collect();
+        for (place, variant) in all.iter_mut().enumerate() {
+            variant.place = place;
+        }
+        if all.iter().any(|variant| variant.from_layer >= layers) {
+            candle_core::bail!("a variant begins beyond the last layer");
+        }
+        all.sort_by_key(|variant| (variant.from_layer, variant.joins_by_sum().is_some()));
+        Ok(all)
+    }
+
+    /// Where its attention in its first layer is a sum of what the reference has.
+    fn joins_by_sum(&self) -> Option<Move> {
+        self.moved.filter(|moved| moved.layer.is_some())
+    }
+
+    /// Where its values are moved in every layer, so that it runs by itself in all of them.
+    fn moved_throughout(&self) -> Option<Move> {
+        self.moved.filter(|moved| moved.layer.is_none())
+    }
+}
+
+/// One layer's attention for all variants that run by themselves.
+struct Attending<'a> {
+    variants: &'a [Variant<'a>],
+    /// Of the layer.
+    index: usize,
+    directions: &'a [Tensor],
+    place: Placement,
+}
+
+impl Attending<'_> {
+    /// The prompt's values of every variant; those of one cache are one tensor.
+    fn values(&self, caches: &[&CompressedLayer]) -> Result<Vec<Tensor>> {
+        let of_variants = caches.iter().zip(self.variants);
+        let values = of_variants.map(|(cache, variant)| match variant.moved_throughout() {
+            None => Ok(cache.values.clone()),
+            Some(moved) => {
+                let Some(direction) = self.directions.get(moved.direction) else {
+                    candle_core::bail!("teacher forcing: no direction {}", moved.direction)
+                };
+                &cache.values + (direction * f64::from(moved.factor))?
+            }
+        });
+        values.collect()
+    }
+}
+
+/// Numbers that are used again from layer to layer.
+#[derive(Default)]
+struct Buffers {
+    projected: Vec<f32>,
+    /// After the output projection, `[variants * tokens, hidden]`.
+    attended: Vec<f32>,
+    /// What the reference's weights mix of each direction, after the output projection, `[directions * tokens, hidden]`.
+    along: Vec<f32>,
 }
 
 impl<P: Send> Packed<P> {
@@ -49,10 +145,19 @@ impl<P: Send> Packed<P> {
                 let guard = tensor.storage_and_layout();
                 let rows = host_slice(&guard.0, guard.1)?;
                 let heads = rows.par_chunks(length * dim);
-                Ok(heads.map(|rows| pack(length, rows)).collect())
+                Ok((length, heads.map(|rows| pack(length, rows)).collect()))
             })
             .collect::<Result<Vec<_>>>()?;
-        Ok(Self { of_caches, heads })
+        let (lengths, heads) = heads.into_iter().unzip();
+        Ok(Self {
+            of_caches,
+            lengths,
+            heads,
+        })
+    }
+
+    fn length(&self, cache: usize) -> usize {
+        self.lengths[self.of_caches[cache]]
     }
 
     fn of(&self, cache: usize, head: usize) -> &P {
@@ -61,58 +166,71 @@ impl<P: Send> Packed<P> {
 }
 
 impl Llama {
-    pub(super) fn force_branches(
+    pub(super) fn force_variants(
         &self,
-        branches: &[Branch],
+        variants: Variants<'_>,
         tokens: &[u32],
         reread: bool,
         on_layer: &mut dyn FnMut(usize),
     ) -> std::result::Result<Forced, ModelError> {
-        let invalid = |message: &str| failure(format!("teacher forcing: {message}"));
-        let Some(reference) = branches.first() else {
-            return Err(invalid("no branch to run"));
-        };
-        if tokens.is_empty() || reference.from_layer != 0 {
-            return Err(invalid("needs tokens, and a reference from layer 0 first"));
-        }
-        if branches
-            .iter()
-            .any(|branch| branch.from_layer >= self.layers.len())
-        {
-            return Err(invalid("a branch begins beyond the last layer"));
+        let invalid = |message: String| failure(format!("teacher forcing: {message}"));
+        let all = Variant::sorted(variants, self.layers.len())
+            .map_err(|error| invalid(error.to_string()))?;
+        if tokens.is_empty() {
+            return Err(invalid("needs tokens".to_owned()));
         }
         let place = Placement {
             tokens: tokens.len(),
-            first: reference.cache.prompt_tokens - usize::from(reread),
+            first: all[0].cache.prompt_tokens - usize::from(reread),
             reread: usize::from(reread),
         };
         self.check_positions(place.first + tokens.len() - 1)?;
-        // in the order in which branches join, so that a new one goes to the end
-        let mut order: Vec<usize> = (0..branches.len()).collect();
-        order.sort_by_key(|&index| branches[index].from_layer);
         let block = tokens.len() * self.config.hidden_size;
         let mut states = self.embed(tokens)?;
-        let (mut projected, mut attended) = (Vec::new(), Vec::new());
-        let mut local_errors: Vec<Option<f64>> = vec![None; branches.len()];
+        let mut buffers = Buffers::default();
+        let mut local_errors: Vec<Option<f64>> = vec![None; all.len()];
         for (index, layer) in self.layers.iter().enumerate() {
-            let active = order.partition_point(|&branch| branches[branch].from_layer <= index);
+            let directions = match variants.moves {
+                [] => Vec::new(),
+                _ => (variants.directions)(index)?,
+            };
+            let active = all.partition_point(|variant| variant.from_layer <= index);
+            let own = all.partition_point(|variant| {
+                (variant.from_layer, variant.joins_by_sum().is_some()) <= (index, false)
+            });
+            let attending = Attending {
+                variants: &all[..own],
+                index,
+                directions: &directions,
+                place,
+            };
+            while states.len() < own * block {
+                states.extend_from_within(..block);
+            }
+            self.forced_attention(layer, &states, &attending, &mut buffers)?;
             while states.len() < active * block {
                 states.extend_from_within(..block);
             }
-            let caches: Vec<&CompressedLayer> = order[..active]
-                .iter()
-                .map(|&branch| &branches[branch].cache.layers[index])
-                .collect();
-            let buffers = [&mut projected, &mut attended];
-            self.forced_attention(layer, &states, &caches, place, buffers)?;
+            let Buffers {
+                attended, along, ..
+            } = &mut buffers;
+            for moved in all[own..active].iter().filter_map(Variant::joins_by_sum) {
+                let Some(along) = along.chunks_exact(block).nth(moved.direction) else {
+                    return Err(invalid(format!("no direction {}", moved.direction)));
+                };
+                let sums = (0..block).map(|at| attended[at] + moved.factor * along[at]);
+                let sums: Vec<f32> = sums.collect();
+                attended.extend(sums);
+            }
             let (reference, _) = attended.split_at(block);
-            for (own, &branch) in attended.chunks_exact(block).zip(&order).skip(1) {
-                if branches[branch].from_layer == index {
-                    local_errors[branch] = Some(relative_error(reference, own));
+            for (own, variant) in attended.chunks_exact(block).zip(&all).skip(1) {
+                if variant.from_layer == index {
+                    local_errors[variant.place] = Some(relative_error(reference, own));
                 }
             }
-            add(&mut states, &attended);
-            by_pieces(&mut states, self.config.hidden_size, |space, _, states| {
+            let hidden = self.config.hidden_size;
+            by_pieces(&mut states, hidden, |space, first, states| {
+                add(states, &attended[first * hidden..]);
                 self.feed_forward(layer, space, states);
                 Ok(())
             })?;
@@ -125,60 +243,94 @@ impl Llama {
                 local_error,
             })
             .collect();
-        for (states, &branch) in states.chunks_exact(block).zip(&order) {
-            forced[branch].states = states.to_vec();
+        for (states, variant) in states.chunks_exact(block).zip(&all) {
+            forced[variant.place].states = states.to_vec();
         }
         Ok(Forced { branches: forced })
     }
 
     /// The attention part of one layer for stacked variants, `[variants * tokens, hidden]`, after the output projection,
-    /// into `attended`; `projected` is working memory.
+    /// into `attended` and `along`.
     fn forced_attention(
         &self,
         layer: &Layer,
         states: &[f32],
-        caches: &[&CompressedLayer],
-        place: Placement,
-        [projected, attended]: [&mut Vec<f32>; 2],
+        attending: &Attending<'_>,
+        buffers: &mut Buffers,
     ) -> Result<()> {
+        let Attending {
+            variants,
+            directions,
+            place,
+            ..
+        } = *attending;
+        let Buffers {
+            projected,
+            attended,
+            along,
+        } = buffers;
         let (hidden, width, tokens) = (self.config.hidden_size, self.projections(), place.tokens);
         projected.resize(states.len() / hidden * width, 0.0);
         let position = |row| place.first + row % tokens;
         self.project(layer, states, projected, position);
         let dim = self.config.head_dim;
-        let tensors = |part: fn(&CompressedLayer) -> &Tensor| -> Vec<&Tensor> {
-            caches.iter().map(|cache| part(cache)).collect()
-        };
-        let keys = Packed::new(&tensors(|cache| &cache.keys), |length, rows| {
+        let caches: Vec<&CompressedLayer> = variants
+            .iter()
+            .map(|variant| &variant.cache.layers[attending.index])
+            .collect();
+        let own_values = attending.values(&caches)?;
+        let keys: Vec<&Tensor> = caches.iter().map(|cache| &cache.keys).collect();
+        let keys = Packed::new(&keys, |length, rows| {
             KeyPanels::pack(length, dim, |entry| &rows[entry * dim..][..dim])
         })?;
-        let values = Packed::new(&tensors(|cache| &cache.values), |length, rows| {
+        let pack_values = |length: usize, rows: &[f32]| {
             ValuePanels::pack(length, dim, |entry| &rows[entry * dim..][..dim])
-        })?;
+        };
+        let mut values = Packed::new(&own_values.iter().collect::<Vec<_>>(), pack_values)?;
+        let along_panels = Packed::new(&directions.iter().collect::<Vec<_>>(), pack_values)?;
+        for direction in 0..directions.len() {
+            for head in 0..self.config.kv_heads {
+                values.heads[0][head].append(along_panels.of(direction, head));
+            }
+        }
         attended.resize(states.len(), 0.0);
+        let mixed_along = OnceLock::new();
         attended
             .par_chunks_mut(tokens * hidden)
             .zip(projected.par_chunks(tokens * width))
             .enumerate()
             .with_max_len(1)
-            .try_for_each(|(branch, (out, projected))| {
-                let length = caches[branch].keys.dims3()?.1;
+            .for_each(|(variant, (out, projected))| {
+                // the reference mixes the directions beside its values
+                let parts = if variant == 0 {
+                    1 + directions.len()
+                } else {
+                    1
+                };
                 with_workspace(|space| {
                     for head in 0..self.config.kv_heads {
                         let prompt = Seen {
-                            keys: keys.of(branch, head),
-                            values: values.of(branch, head),
-                            length,
+                            keys: keys.of(variant, head),
+                            values: values.of(variant, head),
+                            length: keys.length(variant),
                             causal_from: None,
                         };
-                        self.attend_forced(space, projected, head, prompt, place);
+                        self.attend_forced(space, projected, head, parts, prompt, place);
                     }
                     let mixed = std::mem::take(&mut space.mixed);
-                    self.project_output(layer, space, &mixed, out);
+                    let (own, others) = mixed.split_at(tokens * self.query_width());
+                    self.project_output(layer, space, own, out);
+                    if !others.is_empty() {
+                        let mut along = vec![0.0; directions.len() * tokens * hidden];
+                        self.project_output(layer, space, others, &mut along);
+                        // the reference is one variant
+                        let _ = mixed_along.set(along);
+                    }
                     space.mixed = mixed;
                 });
-                Ok(())
-            })
+            });
+        *along = mixed_along.into_inner().unwrap_or_default();
+        Ok(())
     }
 
     /// One variant's attention in one KV head, over its prompt cache and, causally, over its own tokens, into
@@ -188,6 +340,7 @@ impl Llama {
         space: &mut Workspace,
         projected: &[f32],
         kv_head: usize,
+        parts: usize,
         prompt: Seen<'_>,
         place: Placement,
     ) {
@@ -206,7 +359,7 @@ impl Llama {
             length: appended,
             causal_from: Some(1 - place.reread),
         };
-        self.mix_head(space, projected, kv_head, &[prompt, own]);
+        self.mix_head(space, projected, kv_head, parts, &[prompt, own]);
     }
 }
 

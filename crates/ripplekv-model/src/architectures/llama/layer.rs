@@ -6,7 +6,7 @@ use candle_core::Result;
 use rayon::prelude::*;
 
 use super::Llama;
-use crate::kernels::{Attention, Chunk, Panels, ROWS, Rows, Seen, rms_norm, swiglu};
+use crate::kernels::{Attention, Chunk, Panels, ROWS, Rows, Seen, Sizes, rms_norm, swiglu};
 
 /// Most rows of one parallel piece: few, so that threads end together; enough to read weights and keys seldom.
 const MOST_ROWS: usize = 48;
@@ -84,13 +84,14 @@ impl Llama {
             });
     }
 
-    /// Mixes the values of one KV head for the queries in `projected`, `[positions, projections]`, into `space.mixed`,
-    /// `[positions, heads * head_dim]`.
+    /// Mixes `parts` values of one KV head for the queries in `projected`, `[positions, projections]`, into
+    /// `space.mixed`, `[parts, positions, heads * head_dim]`.
     pub(super) fn mix_head(
         &self,
         space: &mut Workspace,
         projected: &[f32],
         kv_head: usize,
+        parts: usize,
         pieces: &[Seen<'_>],
     ) {
         let dim = self.config.head_dim;
@@ -101,13 +102,19 @@ impl Llama {
             let column = (kv_head * group + of_group) * dim;
             &projected[position * width + column..][..dim]
         };
-        let shape = [positions, group, dim];
-        space.attention.run(shape, self.scale(), query, pieces);
-        space.mixed.resize(positions * mixed_width, 0.0);
-        for (position, mixed) in space.mixed.chunks_exact_mut(mixed_width).enumerate() {
+        let sizes = Sizes {
+            positions,
+            heads: group,
+            dim,
+            parts,
+        };
+        space.attention.run(sizes, self.scale(), query, pieces);
+        space.mixed.resize(parts * positions * mixed_width, 0.0);
+        for (row, mixed) in space.mixed.chunks_exact_mut(mixed_width).enumerate() {
+            let (part, position) = (row / positions, row % positions);
             let own = &mut mixed[kv_head * group * dim..][..group * dim];
             for (of_group, out) in own.chunks_exact_mut(dim).enumerate() {
-                space.attention.read(position, of_group, group, out);
+                space.attention.read(part, position, of_group, out);
             }
         }
     }

@@ -11,7 +11,7 @@ use candle_core::{DType, Device, Tensor};
 use ripplekv_cache::LayerState;
 
 use crate::decoder::{
-    ArchitectureInfo, Branch, DecodeRow, Decoder, Forced, LOGITS_BESIDE, Prefill, PrefillOptions,
+    ArchitectureInfo, DecodeRow, Decoder, Forced, LOGITS_BESIDE, Prefill, PrefillOptions, Variants,
 };
 use crate::kernels::{Panels, ROWS};
 use crate::rope::Rope;
@@ -193,12 +193,12 @@ impl Decoder for Llama {
 
     fn force(
         &self,
-        branches: &[Branch],
+        variants: Variants<'_>,
         tokens: &[u32],
         reread: bool,
         on_layer: &mut dyn FnMut(usize),
     ) -> Result<Forced, ModelError> {
-        self.force_branches(branches, tokens, reread, on_layer)
+        self.force_variants(variants, tokens, reread, on_layer)
     }
 
     fn logits(&self, states: &[f32]) -> Vec<f32> {

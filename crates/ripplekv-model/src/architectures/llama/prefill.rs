@@ -74,7 +74,7 @@ impl Llama {
                             length: n,
                             causal_from: Some(first + 1),
                         }];
-                        self.mix_head(space, queries, kv_head, &seen);
+                        self.mix_head(space, queries, kv_head, 1, &seen);
                         if column_sums {
                             let found = space.attention.normalisers(positions * group);
                             piece.normalisers.extend(found);
