@@ -294,6 +294,8 @@ impl Engine for ModelEngine {
             first_logits: &prefill.logits,
             stop: request.stop,
             max_new_tokens: request.max_new_tokens,
+            // the time of a step is a result here
+            look_ahead_in: &[],
         });
         let starts: Vec<Start<'_>> = starts.collect();
         let continuations: Vec<Result<Continuation, EngineError>> =

@@ -103,6 +103,7 @@ fn answers<'a>(
             first_logits: &begun.prefill.logits,
             stop: begun.request.stop,
             max_new_tokens: begun.request.answer_tokens,
+            look_ahead_in: begun.request.ids,
         })
         .collect();
     let ids = |row: Result<Continuation, ModelError>| Ok(row.map_err(prompt_error)?.ids);

@@ -148,9 +148,20 @@ impl DecodeRow {
         part.values.extend_from_slice(values);
     }
 
-    /// Ends a step: the token's entries are in every layer.
-    pub(crate) fn advance(&mut self) {
-        self.generated += 1;
+    /// Ends a step: the entries of so many tokens are in every layer.
+    pub(crate) fn advance(&mut self, tokens: usize) {
+        self.generated += tokens;
+    }
+
+    /// Takes the last `tokens` tokens back (at most all), as if they had not been fed.
+    pub fn take_back(&mut self, tokens: usize) {
+        let kept = self.generated.saturating_sub(tokens);
+        for part in &mut self.generated_parts {
+            let of_token = part.keys.len() / self.generated.max(1);
+            part.keys.truncate(kept * of_token);
+            part.values.truncate(kept * of_token);
+        }
+        self.generated = kept;
     }
 }
 
@@ -235,12 +246,25 @@ pub trait Decoder: Send + Sync {
     /// several threads; [`LOGITS_BESIDE`] of them are in memory at a time.
     fn each_logits(&self, states: &[f32], visit: &(dyn Fn(usize, &mut [f32]) + Sync));
 
+    /// Feeds some tokens to every row, one after the other, and returns the logits after each, `[all tokens, vocab]`, row
+    /// after row. The bits are those of feeding each token by itself, whatever the row's company.
+    ///
+    /// # Errors
+    /// Not as many runs of tokens as rows, a position beyond the table, or a failing tensor operation.
+    fn feed(&self, rows: &mut [&mut DecodeRow], tokens: &[&[u32]]) -> Result<Vec<f32>, ModelError>;
+
     /// Feeds one token to every row and returns the logits after it, one `[vocab]` f32 tensor a row.
     /// A row's result does not depend on its company.
     ///
     /// # Errors
-    /// A position beyond the table, or a failing tensor operation.
-    fn step(&self, rows: &mut [&mut DecodeRow], tokens: &[u32]) -> Result<Vec<Tensor>, ModelError>;
+    /// As [`Decoder::feed`].
+    fn step(&self, rows: &mut [&mut DecodeRow], tokens: &[u32]) -> Result<Vec<Tensor>, ModelError> {
+        let logits = self.feed(rows, &tokens.chunks(1).collect::<Vec<_>>())?;
+        Ok(logits
+            .chunks_exact(self.config().vocab_size)
+            .map(|logits| Tensor::new(logits, self.device()))
+            .collect::<candle_core::Result<_>>()?)
+    }
 }
 
 /// Loads a decoder of one architecture.

@@ -64,7 +64,11 @@ impl SingleAttention {
     }
 
     /// Joins the parts of one KV head in order into `out`, `[heads, dim]`.
-    pub(crate) fn join(&self, partials: &[f32], out: &mut [f32]) {
+    pub(crate) fn join<'a>(
+        &self,
+        partials: impl Iterator<Item = &'a [f32]> + Clone,
+        out: &mut [f32],
+    ) {
         pulp::Arch::new().dispatch(Join {
             shape: *self,
             partials,
@@ -163,21 +167,20 @@ impl Group<'_> {
     }
 }
 
-struct Join<'a> {
+struct Join<'a, P> {
     shape: SingleAttention,
-    partials: &'a [f32],
+    partials: P,
     out: &'a mut [f32],
 }
 
-impl WithSimd for Join<'_> {
+impl<'p, P: Iterator<Item = &'p [f32]> + Clone> WithSimd for Join<'_, P> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let SingleAttention { heads, dim, .. } = self.shape;
-        let length = self.shape.partial_len();
         for (head, out) in self.out.chunks_exact_mut(dim).enumerate() {
-            let parts = || self.partials.chunks_exact(length);
+            let parts = || self.partials.clone();
             let most = parts().fold(f32::NEG_INFINITY, |most, part| most.max(part[head]));
             let mut total = 0.0;
             out.fill(0.0);
@@ -377,7 +380,7 @@ mod tests {
                 shape.part(&queries, *part, partial);
             }
             let mut out = vec![0.0; heads * dim];
-            shape.join(&partials, &mut out);
+            shape.join(partials.chunks_exact(shape.partial_len()), &mut out);
             let mut entries: Vec<(&[f32], &[f32])> = (0..length)
                 .map(|entry| {
                     let place = entry * stride..entry * stride + dim;

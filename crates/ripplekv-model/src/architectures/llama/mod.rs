@@ -7,7 +7,7 @@ mod layer;
 mod prefill;
 mod step;
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::{DType, Device};
 use ripplekv_cache::LayerState;
 
 use crate::decoder::{
@@ -209,22 +209,18 @@ impl Decoder for Llama {
         self.each_row_logits(states, visit);
     }
 
-    fn step(&self, rows: &mut [&mut DecodeRow], tokens: &[u32]) -> Result<Vec<Tensor>, ModelError> {
+    fn feed(&self, rows: &mut [&mut DecodeRow], tokens: &[&[u32]]) -> Result<Vec<f32>, ModelError> {
         if rows.len() != tokens.len() {
             return Err(failure(format!(
-                "{} rows but {} tokens",
+                "{} rows but tokens for {}",
                 rows.len(),
                 tokens.len()
             )));
         }
-        if rows.is_empty() {
+        if tokens.iter().all(|tokens| tokens.is_empty()) {
             return Ok(Vec::new());
         }
         // inside the pool from the first product to the last: a thread outside it waits for a wake-up at each
-        let logits = rayon::scope(|_| self.step_rows(rows, tokens))?;
-        Ok(logits
-            .chunks_exact(self.config.vocab_size)
-            .map(|logits| Tensor::new(logits, &self.device))
-            .collect::<candle_core::Result<_>>()?)
+        rayon::scope(|_| self.step_rows(rows, tokens))
     }
 }

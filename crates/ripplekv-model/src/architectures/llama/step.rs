@@ -1,5 +1,6 @@
-//! One token for many rows at once. Everything but attention runs over all rows in one product; attention of each row
-//! over its own cache, parallel over rows, heads and parts of long caches. A row's bits do not depend on its company.
+//! One token, or some in a row, for many rows at once. Everything but attention runs over all tokens in one product;
+//! attention of each token over its row's cache, parallel over rows, heads and parts of long caches. A token's bits depend
+//! neither on the company of its row nor on how many tokens are fed with it.
 
 use rayon::prelude::*;
 
@@ -8,21 +9,46 @@ use super::{Llama, ModelError};
 use crate::decoder::{DecodeRow, host_slice};
 use crate::kernels::{Part, SingleAttention};
 
+/// One token of a step.
+#[derive(Clone, Copy)]
+struct Fed {
+    row: usize,
+    /// Tokens of the same row before it in this step.
+    before: usize,
+    position: usize,
+}
+
+/// Memory of the attention of one step, used again from layer to layer.
+#[derive(Default)]
+struct Buffers {
+    partials: Vec<f32>,
+    /// Mixed values of every token, `[tokens, heads * head_dim]`.
+    mixed: Vec<f32>,
+}
+
 impl Llama {
-    /// Logits, `[rows, vocab]`.
+    /// Logits, `[tokens of all rows, vocab]`.
     pub(super) fn step_rows(
         &self,
         rows: &mut [&mut DecodeRow],
-        tokens: &[u32],
+        tokens: &[&[u32]],
     ) -> Result<Vec<f32>, ModelError> {
-        for row in rows.iter() {
-            self.check_positions(row.position())?;
+        let mut fed = Vec::new();
+        for (row, (own, tokens)) in rows.iter().zip(tokens).enumerate() {
+            fed.extend((0..tokens.len()).map(|before| Fed {
+                row,
+                before,
+                position: own.position() + before,
+            }));
+        }
+        if let Some(last) = fed.iter().map(|fed| fed.position).max() {
+            self.check_positions(last)?;
         }
         let query_width = self.query_width();
-        let mut states = self.embed(tokens)?;
+        let mut states = self.embed(&tokens.concat())?;
         let mut few = self.few();
-        let (mut projected, mut mixed, mut out) = (Vec::new(), Vec::new(), Vec::new());
-        let mut partials = Vec::new();
+        let (mut projected, mut out) = (Vec::new(), Vec::new());
+        let mut buffers = Buffers::default();
         for (index, layer) in self.layers.iter().enumerate() {
             few.normed(
                 &states,
@@ -30,13 +56,13 @@ impl Llama {
                 &layer.projections,
                 &mut projected,
             );
-            self.turn(&mut projected, |row| rows[row].position());
+            self.turn(&mut projected, |token| fed[token].position);
             let width = self.projections();
-            for (row, projected) in rows.iter_mut().zip(projected.chunks_exact(width)) {
-                row.append(index, &projected[query_width..]);
+            for (fed, projected) in fed.iter().zip(projected.chunks_exact(width)) {
+                rows[fed.row].append(index, &projected[query_width..]);
             }
-            self.attend_rows(rows, index, &projected, &mut partials, &mut mixed)?;
-            few.plain(&mixed, query_width, &layer.output, &mut out);
+            self.attend_rows(rows, &fed, index, &projected, &mut buffers)?;
+            few.plain(&buffers.mixed, query_width, &layer.output, &mut out);
             add(&mut states, &out);
             few.normed(&states, &layer.post_norm, &layer.gate_up, &mut out);
             let mut gate_up = std::mem::take(&mut out);
@@ -44,20 +70,20 @@ impl Llama {
             few.gated(&mut gate_up, inner, &layer.down, &mut out);
             add(&mut states, &out);
         }
-        for row in rows.iter_mut() {
-            row.advance();
+        for (row, tokens) in rows.iter_mut().zip(tokens) {
+            row.advance(tokens.len());
         }
         Ok(self.row_logits(&states))
     }
 
-    /// Mixed values of every row, `[rows, heads * head_dim]`.
+    /// Mixed values of every token.
     fn attend_rows(
         &self,
         rows: &[&mut DecodeRow],
+        fed: &[Fed],
         layer: usize,
         projected: &[f32],
-        partials: &mut Vec<f32>,
-        mixed: &mut Vec<f32>,
+        buffers: &mut Buffers,
     ) -> Result<(), ModelError> {
         let (kv_heads, dim) = (self.config.kv_heads, self.config.head_dim);
         let shape = SingleAttention {
@@ -65,6 +91,12 @@ impl Llama {
             dim,
             scale: self.scale(),
         };
+        let of_head = shape.heads * dim;
+        // every token's queries with the parts of its cache, prompt first; tokens of one row that read the same part stand
+        // beside each other, so that all but the first find it in a core's cache
+        let mut parts: Vec<(&[f32], Part<'_>)> = Vec::new();
+        // of every token and KV head
+        let mut places: Vec<Vec<usize>> = vec![Vec::new(); fed.len() * kv_heads];
         let guards: Vec<_> = rows
             .iter()
             .map(|row| {
@@ -72,52 +104,68 @@ impl Llama {
                 [&layer.keys, &layer.values].map(|tensor| tensor.storage_and_layout())
             })
             .collect();
-        // every row and KV head with its parts, prompt first
-        let mut parts: Vec<(&[f32], Part<'_>)> = Vec::new();
-        let mut counts = Vec::with_capacity(rows.len() * kv_heads);
-        let of_head = shape.heads * dim;
-        let all_projected = projected.chunks_exact(self.projections());
-        for ((row, [keys, values]), projected) in rows.iter().zip(&guards).zip(all_projected) {
+        let tokens = projected.chunks_exact(self.projections()).zip(fed);
+        let tokens: Vec<_> = tokens.enumerate().collect();
+        for tokens in tokens.chunk_by(|(_, (_, a)), (_, (_, b))| a.row == b.row) {
+            let (_, (_, first)) = tokens[0];
+            let [keys, values] = &guards[first.row];
             let (keys, values) = (
                 host_slice(&keys.0, keys.1)?,
                 host_slice(&values.0, values.1)?,
             );
             let length = keys.len() / (kv_heads * dim);
-            let generated = row.generated_part(layer);
+            let generated = rows[first.row].generated_part(layer);
+            let earlier = generated.keys.len() / (kv_heads * dim) - tokens.len();
             for head in 0..kv_heads {
-                let before = parts.len();
-                let queries = &projected[head * of_head..(head + 1) * of_head];
                 let prompt = Part {
                     keys: &keys[head * length * dim..],
                     values: &values[head * length * dim..],
                     stride: dim,
                     length,
                 };
+                // what the last of the tokens sees
                 let own = Part {
                     keys: &generated.keys[head * dim..],
                     values: &generated.values[head * dim..],
                     stride: kv_heads * dim,
-                    length: generated.keys.len() / (kv_heads * dim),
+                    length: earlier + tokens.len(),
                 };
-                for part in prompt.split().chain(own.split()) {
-                    parts.push((queries, part));
+                let prompt = prompt.split().map(|part| (part, None));
+                let own = own.split().scan(0, |first, part| {
+                    let begins = *first;
+                    *first += part.length;
+                    Some((part, Some(begins)))
+                });
+                for (part, begins) in prompt.chain(own) {
+                    for (token, (projected, fed)) in tokens {
+                        let seen = earlier + fed.before + 1;
+                        let length = match begins {
+                            None => part.length,
+                            Some(begins) => part.length.min(seen.saturating_sub(begins)),
+                        };
+                        if length > 0 {
+                            places[token * kv_heads + head].push(parts.len());
+                            let queries = &projected[head * of_head..(head + 1) * of_head];
+                            parts.push((queries, Part { length, ..part }));
+                        }
+                    }
                 }
-                counts.push(parts.len() - before);
             }
         }
         let length = shape.partial_len();
+        let Buffers { partials, mixed } = buffers;
         partials.resize(parts.len() * length, 0.0);
         partials
             .par_chunks_mut(length)
             .zip(&parts)
             .with_max_len(1)
             .for_each(|(partial, (queries, part))| shape.part(queries, *part, partial));
-        mixed.resize(rows.len() * self.query_width(), 0.0);
-        let mut rest = partials.as_slice();
-        for (count, out) in counts.iter().zip(mixed.chunks_exact_mut(of_head)) {
-            let (own, others) = rest.split_at(count * length);
+        mixed.resize(fed.len() * self.query_width(), 0.0);
+        for (places, out) in places.iter().zip(mixed.chunks_exact_mut(of_head)) {
+            let own = places
+                .iter()
+                .map(|place| &partials[place * length..][..length]);
             shape.join(own, out);
-            rest = others;
         }
         Ok(())
     }
