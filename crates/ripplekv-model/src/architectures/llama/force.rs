@@ -97,23 +97,6 @@ struct Attending<'a> {
     place: Placement,
 }
 
-impl Attending<'_> {
-    /// The prompt's values of every variant; those of one cache are one tensor.
-    fn values(&self, caches: &[&CompressedLayer]) -> Result<Vec<Tensor>> {
-        let of_variants = caches.iter().zip(self.variants);
-        let values = of_variants.map(|(cache, variant)| match variant.moved_throughout() {
-            None => Ok(cache.values.clone()),
-            Some(moved) => {
-                let Some(direction) = self.directions.get(moved.direction) else {
-                    candle_core::bail!("teacher forcing: no direction {}", moved.direction)
-                };
-                &cache.values + (direction * f64::from(moved.factor))?
-            }
-        });
-        values.collect()
-    }
-}
-
 /// Numbers that are used again from layer to layer.
 #[derive(Default)]
 struct Buffers {
@@ -194,6 +177,13 @@ impl Llama {
                 [] => Vec::new(),
                 _ => (variants.directions)(index)?,
             };
+            let missing = variants
+                .moves
+                .iter()
+                .find(|moved| moved.direction >= directions.len());
+            if let Some(moved) = missing {
+                return Err(invalid(format!("no direction {}", moved.direction)));
+            }
             let active = all.partition_point(|variant| variant.from_layer <= index);
             let own = all.partition_point(|variant| {
                 (variant.from_layer, variant.joins_by_sum().is_some()) <= (index, false)
@@ -215,12 +205,10 @@ impl Llama {
                 attended, along, ..
             } = &mut buffers;
             for moved in all[own..active].iter().filter_map(Variant::joins_by_sum) {
-                let Some(along) = along.chunks_exact(block).nth(moved.direction) else {
-                    return Err(invalid(format!("no direction {}", moved.direction)));
-                };
-                let sums = (0..block).map(|at| attended[at] + moved.factor * along[at]);
-                let sums: Vec<f32> = sums.collect();
-                attended.extend(sums);
+                let own = attended.len();
+                attended.extend_from_within(..block);
+                let along = &along[moved.direction * block..][..block];
+                add_multiple(&mut attended[own..], moved.factor, along);
             }
             let (reference, _) = attended.split_at(block);
             for (own, variant) in attended.chunks_exact(block).zip(&all).skip(1) {
@@ -278,7 +266,6 @@ impl Llama {
             .iter()
             .map(|variant| &variant.cache.layers[attending.index])
             .collect();
-        let own_values = attending.values(&caches)?;
         let keys: Vec<&Tensor> = caches.iter().map(|cache| &cache.keys).collect();
         let keys = Packed::new(&keys, |length, rows| {
             KeyPanels::pack(length, dim, |entry| &rows[entry * dim..][..dim])
@@ -286,7 +273,8 @@ impl Llama {
         let pack_values = |length: usize, rows: &[f32]| {
             ValuePanels::pack(length, dim, |entry| &rows[entry * dim..][..dim])
         };
-        let mut values = Packed::new(&own_values.iter().collect::<Vec<_>>(), pack_values)?;
+        let values: Vec<&Tensor> = caches.iter().map(|cache| &cache.values).collect();
+        let mut values = Packed::new(&values, pack_values)?;
         let along_panels = Packed::new(&directions.iter().collect::<Vec<_>>(), pack_values)?;
         for direction in 0..directions.len() {
             for head in 0..self.config.kv_heads {
@@ -301,11 +289,11 @@ impl Llama {
             .enumerate()
             .with_max_len(1)
             .for_each(|(variant, (out, projected))| {
-                // the reference mixes the directions beside its values
-                let parts = if variant == 0 {
-                    1 + directions.len()
-                } else {
-                    1
+                // the reference mixes the directions beside its values, and so does what is moved in every layer
+                let moved = variants[variant].moved_throughout();
+                let parts = match (variant, moved) {
+                    (0, _) | (_, Some(_)) => 1 + directions.len(),
+                    _ => 1,
                 };
                 with_workspace(|space| {
                     for head in 0..self.config.kv_heads {
@@ -317,10 +305,15 @@ impl Llama {
                         };
                         self.attend_forced(space, projected, head, parts, prompt, place);
                     }
-                    let mixed = std::mem::take(&mut space.mixed);
-                    let (own, others) = mixed.split_at(tokens * self.query_width());
+                    let mut mixed = std::mem::take(&mut space.mixed);
+                    let of_part = tokens * self.query_width();
+                    let (own, others) = mixed.split_at_mut(of_part);
+                    if let Some(moved) = moved {
+                        let along = &others[moved.direction * of_part..][..of_part];
+                        add_multiple(own, moved.factor, along);
+                    }
                     self.project_output(layer, space, own, out);
-                    if !others.is_empty() {
+                    if variant == 0 && !others.is_empty() {
                         let mut along = vec![0.0; directions.len() * tokens * hidden];
                         self.project_output(layer, space, others, &mut along);
                         // the reference is one variant
@@ -360,6 +353,13 @@ impl Llama {
             causal_from: Some(1 - place.reread),
         };
         self.mix_head(space, projected, kv_head, parts, &[prompt, own]);
+    }
+}
+
+/// `sums += factor * values`; a factor of 0 leaves every bit of finite values as it is.
+fn add_multiple(sums: &mut [f32], factor: f32, values: &[f32]) {
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum += factor * value;
     }
 }
 

@@ -152,13 +152,16 @@ impl Llama {
                 }
             }
         }
+        // tokens of one row go together
+        let together = fed.iter().map(|fed| fed.before + 1).max().unwrap_or(1);
         let length = shape.partial_len();
         let Buffers { partials, mixed } = buffers;
         partials.resize(parts.len() * length, 0.0);
         partials
             .par_chunks_mut(length)
             .zip(&parts)
-            .with_max_len(1)
+            .with_min_len(together)
+            .with_max_len(together)
             .for_each(|(partial, (queries, part))| shape.part(queries, *part, partial));
         mixed.resize(fed.len() * self.query_width(), 0.0);
         for (places, out) in places.iter().zip(mixed.chunks_exact_mut(of_head)) {
