@@ -46,4 +46,4 @@ pub use select::{KeptLayer, select};
 pub use snapshot::{LayerState, Needs, Snapshot};
 
 /// Changes whenever the numeric code could give another output; part of every cell key.
-pub const NUMERICS_VERSION: u32 = 4;
+pub const NUMERICS_VERSION: u32 = 5;

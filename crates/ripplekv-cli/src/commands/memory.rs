@@ -5,7 +5,7 @@ use ripplekv_cache::Budget;
 use ripplekv_model::LOGITS_BESIDE;
 use ripplekv_runner::engine::{Injection, ModelShape, PrefillMode};
 use ripplekv_runner::plan::Plan;
-use ripplekv_runner::profile::ProfileRecipe;
+use ripplekv_runner::profile::{ProfileRecipe, SIGMA_LADDER};
 use ripplekv_runner::spec::TimingMode;
 
 /// Resident memory of the program with a tokenizer and working memory of its threads, in bytes.
@@ -62,12 +62,14 @@ impl Memory<'_> {
         let whole = |tokens: usize| (tokens * self.shape.layers) as u64 * self.entry();
         let (draws, answer) = (recipe.draws, recipe.answer_tokens);
         let measured = |tokens: usize| match recipe.inject {
-            // values of every layer and draw, and all of them as branches of one pass
+            // every layer and draw of all scales as variants of one pass, and one layer in the order of products with
+            // its noise, as it is drawn and as it is read
             Injection::Cache => {
-                let branches = self.shape.layers * draws + 2;
-                let values = whole(tokens) / 2 * draws as u64;
-                let states = self.shape.hidden_size * 2 + self.projections();
-                values + floats(branches * answer * states) + self.forced_logits(answer)
+                let scales = recipe.sigma.map_or(SIGMA_LADDER.len(), |_| 1);
+                let variants = scales * (self.shape.layers * draws + 1) + 1;
+                let states = self.shape.hidden_size * 3 + self.projections();
+                let layer = self.entry() * (1 + draws as u64) * tokens as u64;
+                layer + floats(variants * answer * states) + self.forced_logits(answer)
             }
             Injection::Prefill => {
                 whole(tokens) + self.passing(tokens).max(self.forced_logits(answer))
