@@ -255,6 +255,15 @@ mod tests {
             numbers
         };
         let long = numbers(131);
+        let mut plain = vec![0.0; 131];
+        Fill {
+            numbers: &mut plain,
+            scale: 0.5,
+            place: [7, 3],
+            key: [1, 2],
+        }
+        .with_simd(pulp::Scalar::new());
+        assert!(plain == long);
         for count in [1, 3, 4, 31, 32, 33, 130] {
             assert_eq!(numbers(count), long[..count]);
         }

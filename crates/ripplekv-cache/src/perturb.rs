@@ -3,7 +3,7 @@
 //! Every number depends on its key alone (seed, sample, layer, pair, head, position, channel): any thread count and order
 //! give the same bits.
 
-use candle_core::{DType, Tensor};
+use candle_core::{DType, Device, Tensor};
 use rayon::prelude::*;
 
 use crate::CacheError;
@@ -73,6 +73,8 @@ impl NoiseKey<'_> {
 pub struct Noise {
     /// norm_j / sqrt(d) * g_j in f32, `[kv_heads, touched, head_dim]`.
     unit: Vec<f32>,
+    /// Of the values that it was drawn for.
+    shape: [usize; 3],
     /// Positions that are touched.
     touched: usize,
     /// The first of them.
@@ -120,18 +122,19 @@ impl Noise {
         }
         Ok(Self {
             unit,
+            shape: [kv_heads, prompt_tokens, head_dim],
             touched,
             first,
         })
     }
 
-    /// The noise as a direction in which the values may be moved, `[kv_heads, n, head_dim]` in f32 as the values it was
-    /// drawn for: 0 at positions without noise.
+    /// The noise as a direction in which the values that it was drawn for may be moved, `[kv_heads, n, head_dim]` in f32:
+    /// 0 at positions without noise.
     ///
     /// # Errors
-    /// When `values` has another shape, or a tensor operation fails.
-    pub fn direction(self, values: &Tensor) -> Result<Tensor, CacheError> {
-        let (kv_heads, prompt_tokens, head_dim) = values.dims3()?;
+    /// When a tensor operation fails.
+    pub fn direction(self, device: &Device) -> Result<Tensor, CacheError> {
+        let [kv_heads, prompt_tokens, head_dim] = self.shape;
         let of_head = prompt_tokens * head_dim;
         let numbers = if self.touched == prompt_tokens {
             self.unit
@@ -144,7 +147,7 @@ impl Noise {
             }
             numbers
         };
-        Ok(Tensor::from_vec(numbers, values.shape(), values.device())?)
+        Ok(Tensor::from_vec(numbers, &self.shape, device)?)
     }
 
     /// Number of positions that get noise.

@@ -241,10 +241,13 @@ fn pick(logits: &[f32], stop: &StopRule, generated: usize) -> Result<u32, ModelE
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use candle_core::{DType, Device};
-    use ripplekv_cache::Needs;
-    use ripplekv_model::{load_decoder, open_weights};
+    use ripplekv_cache::{LayerState, Needs};
+    use ripplekv_model::{
+        Forced, ModelConfig, Prefill, PrefillOptions, Variants, load_decoder, open_weights,
+    };
 
     use super::*;
 
@@ -310,50 +313,139 @@ mod tests {
         assert!(ahead(&[1], 3).is_empty() && ahead(&[], 3).is_empty());
     }
 
+    /// Counts what is fed.
+    struct Counted {
+        decoder: Box<dyn Decoder>,
+        steps: AtomicUsize,
+        tokens: AtomicUsize,
+    }
+
+    impl Decoder for Counted {
+        fn config(&self) -> &ModelConfig {
+            self.decoder.config()
+        }
+
+        fn dtype(&self) -> DType {
+            self.decoder.dtype()
+        }
+
+        fn device(&self) -> &Device {
+            self.decoder.device()
+        }
+
+        fn prefill_with(
+            &self,
+            ids: &[u32],
+            options: PrefillOptions<'_>,
+            on_layer: &mut dyn FnMut(usize, &LayerState),
+        ) -> Result<Prefill, ModelError> {
+            self.decoder.prefill_with(ids, options, on_layer)
+        }
+
+        fn force(
+            &self,
+            variants: Variants<'_>,
+            tokens: &[u32],
+            reread: bool,
+            on_layer: &mut dyn FnMut(usize),
+        ) -> Result<Forced, ModelError> {
+            self.decoder.force(variants, tokens, reread, on_layer)
+        }
+
+        fn logits(&self, states: &[f32]) -> Vec<f32> {
+            self.decoder.logits(states)
+        }
+
+        fn each_logits(&self, states: &[f32], visit: &(dyn Fn(usize, &mut [f32]) + Sync)) {
+            self.decoder.each_logits(states, visit);
+        }
+
+        fn feed(
+            &self,
+            rows: &mut [&mut DecodeRow],
+            tokens: &[&[u32]],
+        ) -> Result<Vec<f32>, ModelError> {
+            self.steps.fetch_add(1, Ordering::Relaxed);
+            let fed = tokens.iter().map(|tokens| tokens.len()).sum();
+            self.tokens.fetch_add(fed, Ordering::Relaxed);
+            self.decoder.feed(rows, tokens)
+        }
+    }
+
     #[test]
-    fn looking_ahead_changes_no_answer() {
+    fn looking_ahead_changes_no_answer_and_saves_steps() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../ripplekv-model/tests/fixtures/tiny-plain-f32");
         let weights = open_weights(&folder).unwrap();
-        let decoder = load_decoder(weights.as_ref(), DType::F32, &Device::Cpu).unwrap();
+        let decoder = Counted {
+            decoder: load_decoder(weights.as_ref(), DType::F32, &Device::Cpu).unwrap(),
+            steps: AtomicUsize::new(0),
+            tokens: AtomicUsize::new(0),
+        };
+        const NEW: usize = 40;
         let ids: Vec<u32> = (4..40).collect();
         let prefill = decoder
             .prefill(&ids, Needs::default(), &mut |_, _| ())
             .unwrap();
         let cache = Arc::new(CompressedCache::full(&prefill.snapshot));
-        let answers = |rule: &StopRule, ahead_in: &[u32], rows: usize| {
-            let start = Start {
+        // answers of rows that look ahead in texts of their own, and how many steps and tokens they took
+        let answers = |rule: &StopRule, texts: &[&[u32]]| {
+            let starts = texts.iter().map(|text| Start {
                 cache: Arc::clone(&cache),
                 first_logits: &prefill.logits,
                 stop: rule,
-                max_new_tokens: 40,
-                look_ahead_in: ahead_in,
-            };
-            let answers = decode_rows(decoder.as_ref(), &vec![start; rows]).unwrap();
-            let answers = answers.into_iter().map(|answer| answer.unwrap());
-            let mut answers = answers.map(|answer| (answer.ids, answer.finish));
-            let first = answers.next().unwrap();
-            assert!(answers.all(|answer| answer == first));
-            first
+                max_new_tokens: NEW,
+                look_ahead_in: text,
+            });
+            let starts: Vec<Start<'_>> = starts.collect();
+            let answers = decode_rows(&decoder, &starts).unwrap().into_iter();
+            let answers: Vec<_> = answers
+                .map(|answer| answer.unwrap())
+                .map(|answer| (answer.ids, answer.finish))
+                .collect();
+            let counts = [&decoder.steps, &decoder.tokens];
+            (
+                answers,
+                counts.map(|count| count.swap(0, Ordering::Relaxed)),
+            )
         };
         let mut rule = stop(0);
         rule.end_tokens = vec![u32::MAX];
         rule.newline = None;
-        let plain = answers(&rule, &[], 1);
-        assert_eq!(plain.0.len(), 40);
-        // a prompt that says what comes, one that does so for a while, and one that misleads
+        let (plain, counts) = answers(&rule, &[&[]]);
+        let plain = &plain[0];
+        assert_eq!((plain.0.len(), counts), (NEW, [NEW - 1, NEW - 1]));
+        // texts that say what comes, say so for a while, and mislead
         let told = [&ids[..], &plain.0, &ids].concat();
-        let partly: Vec<u32> = (0..200).map(|i| plain.0[i % 7]).collect();
-        for rows in [1, 2, 5] {
-            for prompt in [&told, &partly, &ids] {
-                assert_eq!(answers(&rule, prompt, rows), plain);
+        let partly = [&plain.0[..9], &ids].concat();
+        let misled: Vec<u32> = (0..200).map(|i| plain.0[(i * i + i / 3) % NEW]).collect();
+        let texts: [&[u32]; 3] = [&told, &partly, &misled];
+        for rows in 1..=4 {
+            for first in 0..3 {
+                let texts: Vec<&[u32]> = (0..rows).map(|row| texts[(first + row) % 3]).collect();
+                let (same, [steps, tokens]) = answers(&rule, &texts);
+                assert!(same.iter().all(|answer| answer == plain), "{rows} {first}");
+                if rows == 1 && first == 0 {
+                    assert!(steps < NEW / 2, "{steps}");
+                }
+                let single = rows * (NEW - 1);
+                assert_eq!(tokens == single, rows == 4, "{rows} {first}: {tokens}");
             }
-            // ends among the tokens ahead
+        }
+        // ends at every place, among the tokens ahead or at their border
+        for end in 0..NEW {
             let mut ends = rule.clone();
-            ends.end_tokens = vec![plain.0[17]];
-            let alone = answers(&ends, &[], 1);
-            assert_eq!(alone.1, Finish::Stop);
-            assert_eq!(answers(&ends, &told, rows), alone);
+            ends.end_tokens = vec![plain.0[end]];
+            let (alone, _) = answers(&ends, &[&[]]);
+            assert_eq!(alone[0].1, Finish::Stop);
+            assert!(alone[0].0.len() <= end + 1 && plain.0.starts_with(&alone[0].0));
+            for rows in 1..=3 {
+                let (same, _) = answers(&ends, &texts[..rows]);
+                assert!(
+                    same.iter().all(|answer| *answer == alone[0]),
+                    "{end} {rows}"
+                );
+            }
         }
     }
 

@@ -269,7 +269,8 @@ impl Probe<'_> {
         let directions = |layer: usize| {
             let values = &self.snapshot().layers[layer].values;
             let pairs = 0..draws / 2;
-            let drawn = pairs.map(|pair| self.noise(layer, pair, values)?.direction(values));
+            let drawn =
+                pairs.map(|pair| self.noise(layer, pair, values)?.direction(values.device()));
             drawn
                 .collect::<Result<Vec<_>, _>>()
                 .map_err(|error| candle_core::Error::Msg(error.to_string()))

@@ -84,7 +84,7 @@ impl<'a> Variants<'a> {
 /// What teacher forcing gave.
 #[derive(Debug, Clone)]
 pub struct Forced {
-    /// One entry a branch and then one a move, in order.
+    /// One entry a variant: branches in order, then moves.
     pub branches: Vec<ForcedBranch>,
 }
 
@@ -229,8 +229,8 @@ pub trait Decoder: Send + Sync {
     /// A variant whose cache equals the reference's gives the same bits as the reference.
     ///
     /// # Errors
-    /// No token, no reference, a layer or direction that is not there, positions beyond the table, or a failing tensor
-    /// operation.
+    /// No token, no reference, a layer or direction that is not there, a direction of another shape than the values,
+    /// positions beyond the table, or a failing tensor operation.
     fn force(
         &self,
         variants: Variants<'_>,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::tiny;
 
-const MODEL: &str = "tiny-plain-f32";
+pub(crate) const MODEL: &str = "tiny-plain-f32";
 
 pub(crate) fn engine() -> ModelEngine {
     let decoder = tiny::decoder(MODEL);

@@ -229,6 +229,17 @@ fn moves_equal_caches_with_moved_values() {
             let error = error.unwrap_err().to_string();
             assert!(error.contains("no direction 2"), "{error}");
         }
+        let variants = Variants {
+            branches: &branches[..1],
+            moves: &moves,
+            directions: &|layer| {
+                let narrow = |direction: &Tensor| direction.narrow(1, 0, 69)?.contiguous();
+                directions(layer)?.iter().map(narrow).collect()
+            },
+        };
+        let error = decoder.force(variants, &ids[70..], false, &mut |_| ());
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("a direction is [2, 69, "), "{error}");
     }
 }
 

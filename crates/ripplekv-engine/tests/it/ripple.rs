@@ -1,7 +1,11 @@
 //! The controls of design.md 5 for sensitivity and damage, on the tiny model and on SmolLM2-135M.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
+use ripplekv_cache::{CompressedCache, Needs, Noise, NoiseKey};
+use ripplekv_metrics::statistics::{kl_divergence, log_softmax};
+use ripplekv_model::{Branch, Variants};
 use ripplekv_runner::cell::ResolvedMethod;
 use ripplekv_runner::engine::{
     Allocation, DamageOutput, DamageRequest, Engine, EngineError, FirstToken, Injection, NoiseNorm,
@@ -202,6 +206,101 @@ fn sensitivity_controls_hold_on_the_tiny_model() {
     let mut engine = controls::engine();
     let ids = tiny::ids(1, 150, engine.identity().shape.vocab_size);
     controls_of_sensitivity(&mut engine, &ids, &[IN_CACHE, REREAD, IN_PREFILL]);
+}
+
+/// Every number of a profile again, from caches with the noise in their values, each a branch of its own: two scales, two
+/// antithetic pairs, noise where entries may be evicted.
+#[test]
+fn sensitivity_is_what_noise_in_the_values_of_one_layer_does() {
+    let mut engine = controls::engine();
+    let decoder = tiny::decoder(controls::MODEL);
+    let (n, vocabulary) = (150, decoder.config().vocab_size);
+    let ids = tiny::ids(1, n, vocabulary);
+    let prefill = decoder
+        .prefill(&ids, Needs::default(), &mut |_, _| ())
+        .unwrap();
+    let full = CompressedCache::full(&prefill.snapshot);
+    let stop = never();
+    let sigmas = [0.1, 0.3];
+    for first_token in [FirstToken::Skip, FirstToken::Reread] {
+        let request = SensitivityRequest {
+            draws: 4,
+            positions: NoisePositions::Evictable,
+            first_token,
+            ..sensitivity(&ids, &stop, &sigmas)
+        };
+        let output = measured(&mut engine, &request).unwrap();
+        let mut branches = vec![Branch {
+            cache: Arc::new(full.clone()),
+            from_layer: 0,
+        }];
+        for sigma in sigmas {
+            for (layer, state) in prefill.snapshot.layers.iter().enumerate() {
+                for pair in 0..2 {
+                    let key = NoiseKey {
+                        seed: request.seed,
+                        sample: request.sample,
+                        layer,
+                        pair,
+                    };
+                    let noise = Noise::draw(
+                        &key,
+                        &state.values,
+                        ripplekv_cache::NoiseNorm::Token,
+                        ripplekv_cache::NoisePositions::Evictable,
+                    )
+                    .unwrap();
+                    branches.extend([sigma, -sigma].map(|sigma| {
+                        let mut cache = full.clone();
+                        let values = &mut cache.layers[layer].values;
+                        *values = noise.perturbed(values, sigma).unwrap();
+                        Branch {
+                            cache: Arc::new(cache),
+                            from_layer: layer,
+                        }
+                    }));
+                }
+            }
+        }
+        let reread = first_token == FirstToken::Reread;
+        let mut fed = output.answer_ids[..7].to_vec();
+        if reread {
+            fed.insert(0, ids[n - 1]);
+        }
+        let variants = Variants::caches(&branches);
+        let forced = decoder.force(variants, &fed, reread, &mut |_| ()).unwrap();
+        let rows = |place: usize| {
+            let mut rows = decoder.logits(&forced.branches[place].states);
+            for row in rows.chunks_exact_mut(vocabulary) {
+                log_softmax(row).unwrap();
+            }
+            rows
+        };
+        let reference = rows(0);
+        let kl = |place: usize| {
+            let other = rows(place);
+            let pairs = reference
+                .chunks_exact(vocabulary)
+                .zip(other.chunks_exact(vocabulary));
+            let sum: f64 = pairs.map(|(p, q)| kl_divergence(p, q).unwrap()).sum();
+            sum / fed.len() as f64
+        };
+        let layers = prefill.snapshot.layers.len();
+        for at in 0..sigmas.len() * layers {
+            let draws = 1 + 4 * at..5 + 4 * at;
+            let expected = draws.clone().map(kl).sum::<f64>() / 4.0;
+            let got = output.kl[at / layers][at % layers];
+            let close = (got - expected).abs() < 2e-3 * expected + 1e-7;
+            assert!(close && got > 1e-5, "{at}: {got} {expected}");
+            let errors = draws.map(|place| forced.branches[place].local_error.unwrap());
+            let expected = errors.sum::<f64>() / 4.0;
+            let got = output.local_response[at / layers][at % layers];
+            assert!(
+                (got / expected - 1.0).abs() < 1e-3,
+                "{at}: {got} {expected}"
+            );
+        }
+    }
 }
 
 #[test]

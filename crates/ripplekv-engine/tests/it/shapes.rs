@@ -9,8 +9,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use ripplekv_cache::{CompressedCache, CompressedLayer, Needs, window_entropy};
 use ripplekv_model::{
-    Branch, DecodeRow, Decoder, ModelConfig, ModelError, PrefillOptions, RopeScaling, Variants,
-    Weights, load_decoder,
+    Branch, DecodeRow, Decoder, ModelConfig, ModelError, Move, PrefillOptions, RopeScaling,
+    Variants, Weights, load_decoder,
 };
 
 use crate::reference::{self, Visible};
@@ -139,12 +139,88 @@ fn everything(decoder: &dyn Decoder, ids: &[u32], n: usize) -> Vec<u64> {
     let forced = decoder
         .force(Variants::caches(&branches), &ids[n..], false, &mut |_| ())
         .unwrap();
-    for branch in forced.branches {
+    let moves = [Some(0), None].map(|layer| Move {
+        layer,
+        direction: 1,
+        factor: 0.2,
+    });
+    let moved = decoder
+        .force(
+            Variants {
+                branches: &branches[..1],
+                moves: &moves,
+                directions: &|layer| {
+                    let values = &prefill.snapshot.layers[layer].values;
+                    Ok(vec![(values * 2.0)?, (values * -0.5)?])
+                },
+            },
+            &ids[n..],
+            false,
+            &mut |_| (),
+        )
+        .unwrap();
+    for branch in forced.branches.into_iter().chain(moved.branches) {
         bits.extend(branch.states.iter().map(|value| u64::from(value.to_bits())));
         numbers.extend(branch.local_error);
     }
     bits.extend(numbers.into_iter().map(f64::to_bits));
     bits
+}
+
+/// Runs of several lengths for several rows, some of them taken back, give the bits of single steps.
+#[test]
+fn tokens_fed_in_runs_give_the_bits_of_single_steps() {
+    for shape in SHAPES {
+        let weights = made_up(shape);
+        let vocabulary = weights.config().vocab_size;
+        for dtype in [DType::F32, DType::BF16] {
+            let decoder = decoder(&weights, dtype);
+            // more generated entries than one part of the attention takes
+            let (n, generated) = (30, 270);
+            let ids = tiny::ids(7, n + generated, vocabulary);
+            let prefill = decoder
+                .prefill(&ids[..n], Needs::default(), &mut |_, _| ())
+                .unwrap();
+            let full = Arc::new(CompressedCache::full(&prefill.snapshot));
+            let last = Arc::new(kept_last(&full));
+            let tokens = &ids[n..];
+            let single: Vec<Vec<f32>> = [&full, &last]
+                .map(|cache| {
+                    let mut row = DecodeRow::new(Arc::clone(cache));
+                    let steps = tokens.iter().flat_map(|token| {
+                        let logits = decoder.step(&mut [&mut row], &[*token]).unwrap();
+                        logits[0].to_vec1::<f32>().unwrap()
+                    });
+                    steps.collect()
+                })
+                .into();
+            let mut rows = [&full, &last].map(|cache| DecodeRow::new(Arc::clone(cache)));
+            let mut fed = [0, 0];
+            let mut step = 0;
+            while fed != [generated; 2] {
+                let runs = [[3, 1], [0, 4], [2, 0], [5, 3]][step % 4];
+                step += 1;
+                let runs = [0, 1].map(|row: usize| runs[row].min(generated - fed[row]));
+                let tokens = [0, 1].map(|row: usize| &tokens[fed[row]..][..runs[row]]);
+                let [a, b] = &mut rows;
+                let logits = decoder.feed(&mut [a, b], &tokens).unwrap();
+                let mut logits = logits.chunks_exact(vocabulary);
+                for row in 0..2 {
+                    for place in fed[row]..fed[row] + runs[row] {
+                        let expected = &single[row][place * vocabulary..][..vocabulary];
+                        let same = logits.next().unwrap() == expected;
+                        assert!(same, "{shape:?}, {dtype:?}, row {row}, token {place}");
+                    }
+                    // near the end what was fed stays, so that there is one
+                    let back = usize::from(runs[row] > 1 && fed[row] + 9 < generated);
+                    rows[row].take_back(back);
+                    fed[row] += runs[row] - back;
+                    assert_eq!(rows[row].position(), n + fed[row]);
+                }
+                assert!(logits.next().is_none());
+            }
+        }
+    }
 }
 
 /// The last entry of every layer and head alone.

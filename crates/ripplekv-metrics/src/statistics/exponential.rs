@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn sums_hold_every_length() {
-        for length in [0, 1, 15, 16, 17, 100] {
+        for length in [0, 1, 15, 16, 17, 100, 255, 256, 257, 600] {
             let values: Vec<f32> = (0..length).map(|i| (i % 7) as f32 * -0.3).collect();
             let exact: f64 = values.iter().map(|&v| f64::from(v - 0.5).exp()).sum();
             assert!((sum(&values, 0.5) - exact).abs() <= 5e-7 * exact);

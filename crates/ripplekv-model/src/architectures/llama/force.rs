@@ -184,17 +184,24 @@ impl Llama {
             if let Some(moved) = missing {
                 return Err(invalid(format!("no direction {}", moved.direction)));
             }
+            let of_values = all[0].cache.layers[index].values.dims();
+            if let Some(wrong) = directions.iter().find(|own| own.dims() != of_values) {
+                return Err(invalid(format!(
+                    "a direction is {:?}, the values of layer {index} are {of_values:?}",
+                    wrong.dims()
+                )));
+            }
             let active = all.partition_point(|variant| variant.from_layer <= index);
-            let own = all.partition_point(|variant| {
+            let attend = all.partition_point(|variant| {
                 (variant.from_layer, variant.joins_by_sum().is_some()) <= (index, false)
             });
             let attending = Attending {
-                variants: &all[..own],
+                variants: &all[..attend],
                 index,
                 directions: &directions,
                 place,
             };
-            while states.len() < own * block {
+            while states.len() < attend * block {
                 states.extend_from_within(..block);
             }
             self.forced_attention(layer, &states, &attending, &mut buffers)?;
@@ -204,11 +211,11 @@ impl Llama {
             let Buffers {
                 attended, along, ..
             } = &mut buffers;
-            for moved in all[own..active].iter().filter_map(Variant::joins_by_sum) {
-                let own = attended.len();
+            for moved in all[attend..active].iter().filter_map(Variant::joins_by_sum) {
+                let end = attended.len();
                 attended.extend_from_within(..block);
-                let along = &along[moved.direction * block..][..block];
-                add_multiple(&mut attended[own..], moved.factor, along);
+                let mixed = &along[moved.direction * block..][..block];
+                add_multiple(&mut attended[end..], moved.factor, mixed);
             }
             let (reference, _) = attended.split_at(block);
             for (own, variant) in attended.chunks_exact(block).zip(&all).skip(1) {
@@ -292,7 +299,8 @@ impl Llama {
                 // the reference mixes the directions beside its values, and so does what is moved in every layer
                 let moved = variants[variant].moved_throughout();
                 let parts = match (variant, moved) {
-                    (0, _) | (_, Some(_)) => 1 + directions.len(),
+                    (0, _) => 1 + directions.len(),
+                    (_, Some(moved)) => 2 + moved.direction,
                     _ => 1,
                 };
                 with_workspace(|space| {
@@ -309,8 +317,8 @@ impl Llama {
                     let of_part = tokens * self.query_width();
                     let (own, others) = mixed.split_at_mut(of_part);
                     if let Some(moved) = moved {
-                        let along = &others[moved.direction * of_part..][..of_part];
-                        add_multiple(own, moved.factor, along);
+                        let mixed = &others[moved.direction * of_part..][..of_part];
+                        add_multiple(own, moved.factor, mixed);
                     }
                     self.project_output(layer, space, own, out);
                     if variant == 0 && !others.is_empty() {
@@ -356,8 +364,11 @@ impl Llama {
     }
 }
 
-/// `sums += factor * values`; a factor of 0 leaves every bit of finite values as it is.
+/// `sums += factor * values`; a factor of 0 leaves every bit as it is.
 fn add_multiple(sums: &mut [f32], factor: f32, values: &[f32]) {
+    if factor == 0.0 {
+        return;
+    }
     for (sum, value) in sums.iter_mut().zip(values) {
         *sum += factor * value;
     }

@@ -51,7 +51,7 @@ pub(super) fn with_workspace<T>(work: impl FnOnce(&mut Workspace) -> T) -> T {
 #[derive(Default)]
 pub(super) struct Workspace {
     pub(super) attention: Attention,
-    /// Mixed values of some positions, `[rows, heads * head_dim]`.
+    /// Mixed values of some positions, `[parts, positions, heads * head_dim]`.
     pub(super) mixed: Vec<f32>,
     rows: Rows,
     normed: Vec<f32>,

@@ -93,7 +93,7 @@ impl Llama {
         };
         let of_head = shape.heads * dim;
         // every token's queries with the parts of its cache, prompt first; tokens of one row that read the same part stand
-        // beside each other, so that all but the first find it in a core's cache
+        // beside each other, so that most of them find it in a core's cache
         let mut parts: Vec<(&[f32], Part<'_>)> = Vec::new();
         // of every token and KV head
         let mut places: Vec<Vec<usize>> = vec![Vec::new(); fed.len() * kv_heads];
@@ -152,7 +152,7 @@ impl Llama {
                 }
             }
         }
-        // tokens of one row go together
+        // pieces of that many beside each other mostly go to one thread
         let together = fed.iter().map(|fed| fed.before + 1).max().unwrap_or(1);
         let length = shape.partial_len();
         let Buffers { partials, mixed } = buffers;
