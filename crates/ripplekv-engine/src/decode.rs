@@ -83,6 +83,17 @@ pub(crate) fn decode_rows(
     decoder: &dyn Decoder,
     rows: &[Start<'_>],
 ) -> Result<Vec<Result<Continuation, ModelError>>, ModelError> {
+    decode_with(rows, decoder.config().vocab_size, |rows, tokens| {
+        decoder.feed(rows, tokens)
+    })
+}
+
+/// [`decode_rows`] by what [`Decoder::feed`] does.
+fn decode_with(
+    rows: &[Start<'_>],
+    vocabulary: usize,
+    mut feed: impl FnMut(&mut [&mut DecodeRow], &[&[u32]]) -> Result<Vec<f32>, ModelError>,
+) -> Result<Vec<Result<Continuation, ModelError>>, ModelError> {
     let none = || Continuation {
         ids: Vec::new(),
         finish: Finish::Length,
@@ -102,7 +113,6 @@ pub(crate) fn decode_rows(
         };
         live.extend(begun.take(first, row, &mut results[index]));
     }
-    let vocabulary = decoder.config().vocab_size;
     while !live.is_empty() {
         let started = Instant::now();
         let most = (TOGETHER / live.len()).saturating_sub(1).min(MOST_AHEAD);
@@ -113,7 +123,7 @@ pub(crate) fn decode_rows(
         let tokens: Vec<&[u32]> = fed.iter().map(Vec::as_slice).collect();
         let mut stepped: Vec<&mut DecodeRow> =
             live.iter_mut().map(|entry| &mut entry.row).collect();
-        let logits = decoder.feed(&mut stepped, &tokens)?;
+        let logits = feed(&mut stepped, &tokens)?;
         let mut logits = logits.chunks_exact(vocabulary);
         let picked: Vec<Vec<Result<u32, ModelError>>> = live
             .iter()
@@ -241,13 +251,10 @@ fn pick(logits: &[f32], stop: &StopRule, generated: usize) -> Result<u32, ModelE
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use candle_core::{DType, Device};
-    use ripplekv_cache::{LayerState, Needs};
-    use ripplekv_model::{
-        Forced, ModelConfig, Prefill, PrefillOptions, Variants, load_decoder, open_weights,
-    };
+    use ripplekv_cache::Needs;
+    use ripplekv_model::{load_decoder, open_weights};
 
     use super::*;
 
@@ -313,75 +320,12 @@ mod tests {
         assert!(ahead(&[1], 3).is_empty() && ahead(&[], 3).is_empty());
     }
 
-    /// Counts what is fed.
-    struct Counted {
-        decoder: Box<dyn Decoder>,
-        steps: AtomicUsize,
-        tokens: AtomicUsize,
-    }
-
-    impl Decoder for Counted {
-        fn config(&self) -> &ModelConfig {
-            self.decoder.config()
-        }
-
-        fn dtype(&self) -> DType {
-            self.decoder.dtype()
-        }
-
-        fn device(&self) -> &Device {
-            self.decoder.device()
-        }
-
-        fn prefill_with(
-            &self,
-            ids: &[u32],
-            options: PrefillOptions<'_>,
-            on_layer: &mut dyn FnMut(usize, &LayerState),
-        ) -> Result<Prefill, ModelError> {
-            self.decoder.prefill_with(ids, options, on_layer)
-        }
-
-        fn force(
-            &self,
-            variants: Variants<'_>,
-            tokens: &[u32],
-            reread: bool,
-            on_layer: &mut dyn FnMut(usize),
-        ) -> Result<Forced, ModelError> {
-            self.decoder.force(variants, tokens, reread, on_layer)
-        }
-
-        fn logits(&self, states: &[f32]) -> Vec<f32> {
-            self.decoder.logits(states)
-        }
-
-        fn each_logits(&self, states: &[f32], visit: &(dyn Fn(usize, &mut [f32]) + Sync)) {
-            self.decoder.each_logits(states, visit);
-        }
-
-        fn feed(
-            &self,
-            rows: &mut [&mut DecodeRow],
-            tokens: &[&[u32]],
-        ) -> Result<Vec<f32>, ModelError> {
-            self.steps.fetch_add(1, Ordering::Relaxed);
-            let fed = tokens.iter().map(|tokens| tokens.len()).sum();
-            self.tokens.fetch_add(fed, Ordering::Relaxed);
-            self.decoder.feed(rows, tokens)
-        }
-    }
-
     #[test]
     fn looking_ahead_changes_no_answer_and_saves_steps() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../ripplekv-model/tests/fixtures/tiny-plain-f32");
         let weights = open_weights(&folder).unwrap();
-        let decoder = Counted {
-            decoder: load_decoder(weights.as_ref(), DType::F32, &Device::Cpu).unwrap(),
-            steps: AtomicUsize::new(0),
-            tokens: AtomicUsize::new(0),
-        };
+        let decoder = load_decoder(weights.as_ref(), DType::F32, &Device::Cpu).unwrap();
         const NEW: usize = 40;
         let ids: Vec<u32> = (4..40).collect();
         let prefill = decoder
@@ -398,16 +342,19 @@ mod tests {
                 look_ahead_in: text,
             });
             let starts: Vec<Start<'_>> = starts.collect();
-            let answers = decode_rows(&decoder, &starts).unwrap().into_iter();
+            let mut counts = [0, 0];
+            let answers = decode_with(&starts, decoder.config().vocab_size, |rows, tokens| {
+                counts[0] += 1;
+                counts[1] += tokens.iter().map(|tokens| tokens.len()).sum::<usize>();
+                decoder.feed(rows, tokens)
+            });
             let answers: Vec<_> = answers
+                .unwrap()
+                .into_iter()
                 .map(|answer| answer.unwrap())
                 .map(|answer| (answer.ids, answer.finish))
                 .collect();
-            let counts = [&decoder.steps, &decoder.tokens];
-            (
-                answers,
-                counts.map(|count| count.swap(0, Ordering::Relaxed)),
-            )
+            (answers, counts)
         };
         let mut rule = stop(0);
         rule.end_tokens = vec![u32::MAX];

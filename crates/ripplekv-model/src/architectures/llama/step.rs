@@ -92,9 +92,10 @@ impl Llama {
             scale: self.scale(),
         };
         let of_head = shape.heads * dim;
-        // every token's queries with the parts of its cache, prompt first; tokens of one row that read the same part stand
-        // beside each other, so that most of them find it in a core's cache
+        // every token's queries with the parts of its cache, prompt first
         let mut parts: Vec<(&[f32], Part<'_>)> = Vec::new();
+        // how many tokens of a row read the same part: one task, so that all but the first find it in a core's cache
+        let mut readers: Vec<usize> = Vec::new();
         // of every token and KV head
         let mut places: Vec<Vec<usize>> = vec![Vec::new(); fed.len() * kv_heads];
         let guards: Vec<_> = rows
@@ -137,6 +138,7 @@ impl Llama {
                     Some((part, Some(begins)))
                 });
                 for (part, begins) in prompt.chain(own) {
+                    let before = parts.len();
                     for (token, (projected, fed)) in tokens {
                         let seen = earlier + fed.before + 1;
                         let length = match begins {
@@ -149,20 +151,30 @@ impl Llama {
                             parts.push((queries, Part { length, ..part }));
                         }
                     }
+                    readers.push(parts.len() - before);
                 }
             }
         }
-        // pieces of that many beside each other mostly go to one thread
-        let together = fed.iter().map(|fed| fed.before + 1).max().unwrap_or(1);
         let length = shape.partial_len();
         let Buffers { partials, mixed } = buffers;
         partials.resize(parts.len() * length, 0.0);
-        partials
-            .par_chunks_mut(length)
-            .zip(&parts)
-            .with_min_len(together)
-            .with_max_len(together)
-            .for_each(|(partial, (queries, part))| shape.part(queries, *part, partial));
+        let mut rest = (partials.as_mut_slice(), parts.as_slice());
+        let tasks = readers.iter().map(|count| {
+            let (partials, parts) = std::mem::take(&mut rest);
+            let (own_partials, partials) = partials.split_at_mut(count * length);
+            let (own_parts, parts) = parts.split_at(*count);
+            rest = (partials, parts);
+            (own_partials, own_parts)
+        });
+        let tasks: Vec<_> = tasks.collect();
+        tasks
+            .into_par_iter()
+            .with_max_len(1)
+            .for_each(|(partials, parts)| {
+                for (partial, (queries, part)) in partials.chunks_exact_mut(length).zip(parts) {
+                    shape.part(queries, *part, partial);
+                }
+            });
         mixed.resize(fed.len() * self.query_width(), 0.0);
         for (places, out) in places.iter().zip(mixed.chunks_exact_mut(of_head)) {
             let own = places
