@@ -8,9 +8,7 @@ use candle_core::{DType, Device};
 use ripplekv_model::catalog::{self, ModelFiles, ModelReference};
 use ripplekv_model::home::Home;
 use ripplekv_model::tokenizer::TextTokenizer;
-use ripplekv_model::{
-    ARCHITECTURES, ModelConfig, Weights, load_decoder, open_device, open_weights, read_gguf,
-};
+use ripplekv_model::{ARCHITECTURES, Weights, load_decoder, open_device, open_weights, read_gguf};
 use ripplekv_runner::cell::{ModelSource, ResolvedModel};
 use ripplekv_runner::engine::{
     Availability, Engine, EngineError, Loader, ModelIdentity, ModelShape,
@@ -120,7 +118,8 @@ fn number_format(name: &str) -> Result<DType, EngineError> {
     }
 }
 
-fn shape(config: &ModelConfig, dtype: DType) -> ModelShape {
+fn shape(weights: &dyn Weights, dtype: DType) -> ModelShape {
+    let config = weights.config();
     ModelShape {
         architecture: config.architecture.clone(),
         layers: config.layers,
@@ -132,7 +131,7 @@ fn shape(config: &ModelConfig, dtype: DType) -> ModelShape {
         vocab_size: config.vocab_size,
         context_length: config.context_length,
         parameters: config.parameters(),
-        weight_bytes: config.weight_bytes(dtype),
+        weight_bytes: weights.kept_bytes(dtype),
     }
 }
 
@@ -151,7 +150,7 @@ impl Loader for ModelLoader {
 
     fn shape(&self, model: &ResolvedModel) -> Result<ModelShape, EngineError> {
         let dtype = number_format(&model.dtype)?;
-        Ok(shape(self.weights(model)?.config(), dtype))
+        Ok(shape(self.weights(model)?.as_ref(), dtype))
     }
 
     fn tokenizer(&self, model: &ResolvedModel) -> Result<Arc<dyn Tokenise>, EngineError> {
@@ -164,7 +163,7 @@ impl Loader for ModelLoader {
         let weights = self.weights(model)?;
         let identity = ModelIdentity {
             name: model.name.clone(),
-            shape: shape(weights.config(), dtype),
+            shape: shape(weights.as_ref(), dtype),
             model_hash: weights.hash().map_err(model_error)?,
             tokenizer_hash: tokenizer.0.hash(),
             template_hash: tokenizer.0.template_hash(),

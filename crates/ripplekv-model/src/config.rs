@@ -79,7 +79,7 @@ impl ModelConfig {
         (embeddings + self.layers * layer + self.hidden_size) as u64
     }
 
-    /// Bytes of the weights as they are kept: matrices in `dtype`, each once.
+    /// Bytes of the weights in `dtype`, each once.
     #[must_use]
     pub fn weight_bytes(&self, dtype: DType) -> u64 {
         self.parameters() * dtype.size_in_bytes() as u64

@@ -26,4 +26,4 @@ pub use decoder::{
 pub use device::open_device;
 pub use error::ModelError;
 pub use kernels::{AttentionShape, causal_attention};
-pub use weights::{FolderWeights, GgufWeights, Weights, open_weights, read_gguf};
+pub use weights::{Codes, FolderWeights, GgufWeights, Matrix, Weights, open_weights, read_gguf};

@@ -91,7 +91,17 @@ impl Memory<'_> {
     /// Weights, program and position table.
     fn resting(&self) -> u64 {
         let turns = floats(self.shape.context_length * self.shape.head_dim);
-        self.shape.weight_bytes + PROGRAM_BYTES + turns
+        self.shape.weight_bytes + self.widened_layer() + PROGRAM_BYTES + turns
+    }
+
+    /// The layer that a pass over many rows has in f32, where weights are kept in less.
+    fn widened_layer(&self) -> u64 {
+        let shape = self.shape;
+        if shape.weight_bytes >= shape.parameters * size_of::<f32>() as u64 {
+            return 0;
+        }
+        let attention = self.projections() + shape.heads * shape.head_dim;
+        floats(shape.hidden_size * (attention + 3 * shape.intermediate_size))
     }
 
     /// Keys and values of one position in one layer.

@@ -9,6 +9,7 @@
 mod calibration;
 mod controls;
 mod forced;
+mod kept_forms;
 mod kvpress;
 mod longbench;
 mod longbench_texts;

@@ -91,7 +91,7 @@ fn worst(a: &Tensor, b: &Tensor) -> f32 {
 }
 
 /// Everything that a pass over `ids` gives, as bits: prefill, statistics, steps alone and in company, forcing.
-fn everything(decoder: &dyn Decoder, ids: &[u32], n: usize) -> Vec<u64> {
+pub(crate) fn everything(decoder: &dyn Decoder, ids: &[u32], n: usize) -> Vec<u64> {
     let mut bits = Vec::new();
     let mut put = |tensor: &Tensor| {
         let values = tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();

@@ -1,10 +1,11 @@
 //! CPU kernels on slices, in explicit SIMD under `pulp`'s run-time dispatch, without unsafe code.
 //!
-//! All products go through one inner loop ([`micro`]) over rows ([`rows`]) and panels of weights ([`panels`]), keys or
+//! All products go through one inner loop ([`micro`]) over rows ([`rows`]) and panels of weights ([`panels`], [`coded`]), keys or
 //! values ([`attention`] and its [`column_sums`]); [`single`] is attention of one position, which memory bounds.
 
 mod attention;
 mod causal;
+mod coded;
 mod column_sums;
 mod cosine;
 mod micro;

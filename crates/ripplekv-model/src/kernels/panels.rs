@@ -1,5 +1,6 @@
 //! A weight matrix in panels of [`LANES`] outputs, `[panel, input, LANES]`: the one copy of the weight that prefill,
-//! decoding and teacher forcing all read, in f32, f16 or bf16. Sums are always f32.
+//! decoding and teacher forcing all read, in f32, f16, bf16 or codes. Products of few rows, which wait for memory, make
+//! f32 of some inputs at a time; passes over many rows make it of a whole layer at once. Sums are always f32.
 
 use candle_core::{DType, Result, Tensor};
 use half::slice::HalfFloatSliceExt as _;
@@ -7,11 +8,15 @@ use half::{bf16, f16};
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
+use super::coded::{CodedRun, accumulate_coded, decode, pack_codes};
 use super::micro::{Chunk, LANES, ROWS, accumulate_some};
 use super::rows::Rows;
+use crate::weights::{Matrix, RUN};
 
 /// Inputs over which a panel is read at a time: 32 KiB in f32.
 const INPUT_BLOCK: usize = 512;
+/// Inputs of which f32 is made at a time: 8 KiB, a quarter of a core's nearest cache.
+const MADE_BLOCK: usize = 128;
 /// Panels of one parallel piece: few, so that threads end together.
 const PIECE: usize = 2;
 
@@ -28,17 +33,55 @@ enum Store {
     F32(Vec<Chunk>),
     F16(Vec<[f16; LANES]>),
     Bf16(Vec<[bf16; LANES]>),
+    /// `[panel, input / RUN]`.
+    Coded(Vec<CodedRun>),
+}
+
+impl Default for Panels {
+    /// No weights, room for some.
+    fn default() -> Self {
+        Self {
+            outputs: 0,
+            inputs: 0,
+            store: Store::F32(Vec::new()),
+        }
+    }
 }
 
 impl Panels {
-    /// From weights `[outputs, inputs]` of equal inputs and number format, their outputs one after another.
-    pub(crate) fn new(weights: &[Tensor]) -> Result<Self> {
+    /// From weights `[outputs, inputs]` of equal inputs, their outputs one after another; in f32 where their forms differ.
+    pub(crate) fn new(weights: &[Matrix]) -> Result<Self> {
+        let codes = weights.iter().map(|weight| match weight {
+            Matrix::Codes(codes) => Some(codes),
+            Matrix::Numbers(_) => None,
+        });
+        if let Some(codes) = codes.collect::<Option<Vec<_>>>()
+            && let Some(first) = codes.first()
+        {
+            return Ok(Self {
+                outputs: codes.iter().map(|codes| codes.outputs()).sum(),
+                inputs: first.inputs(),
+                store: Store::Coded(pack_codes(&codes)),
+            });
+        }
+        let numbers = weights.iter().map(|weight| match weight {
+            Matrix::Codes(codes) => codes.numbers(),
+            Matrix::Numbers(tensor) => Ok(tensor.clone()),
+        });
+        Self::of_numbers(&numbers.collect::<Result<Vec<_>>>()?)
+    }
+
+    fn of_numbers(weights: &[Tensor]) -> Result<Self> {
         let Some(first) = weights.first() else {
             candle_core::bail!("a weight without parts")
         };
         let inputs = first.dims2()?.1;
         let outputs = weights.iter().map(|part| part.dims()[0]).sum();
-        let store = match first.dtype() {
+        let dtype = match weights.iter().all(|part| part.dtype() == first.dtype()) {
+            true => first.dtype(),
+            false => DType::F32,
+        };
+        let store = match dtype {
             DType::F32 => Store::F32(pack(&flat::<f32>(weights)?, inputs)),
             DType::F16 => Store::F16(pack(&flat::<f16>(weights)?, inputs)),
             DType::BF16 => Store::Bf16(pack(&flat::<bf16>(weights)?, inputs)),
@@ -53,6 +96,28 @@ impl Panels {
 
     pub(crate) fn outputs(&self) -> usize {
         self.outputs
+    }
+
+    /// The same weights in f32, put in `room` where they are kept in another form.
+    pub(crate) fn in_f32<'a>(&'a self, room: &'a mut Self) -> &'a Self {
+        if matches!(self.store, Store::F32(_)) {
+            return self;
+        }
+        (room.outputs, room.inputs) = (self.outputs, self.inputs);
+        if let Store::F32(values) = &mut room.store {
+            values.resize(self.outputs.div_ceil(LANES) * self.inputs, [0.0; LANES]);
+            values
+                .par_chunks_mut(self.inputs)
+                .enumerate()
+                .for_each(|(panel, target)| {
+                    pulp::Arch::new().dispatch(Widen {
+                        weight: self,
+                        panel,
+                        target,
+                    });
+                });
+        }
+        room
     }
 
     /// The weights of one output, as many as `row` has room for.
@@ -73,6 +138,13 @@ impl Panels {
             Store::Bf16(values) => {
                 for (target, value) in row.iter_mut().zip(&values[place..]) {
                     *target = value[lane].to_f32();
+                }
+            }
+            Store::Coded(runs) => {
+                for (targets, run) in row.chunks_mut(RUN).zip(&runs[place / RUN..]) {
+                    for (target, codes) in targets.iter_mut().zip(&run.codes) {
+                        *target = f32::from(codes[lane]) * run.factors[lane] + run.offsets[lane];
+                    }
                 }
             }
         }
@@ -119,36 +191,65 @@ impl Panels {
 
     /// One of `rows` rows, `[outputs]`, of what [`Panels::multiply_into_blocks`] left.
     pub(crate) fn read_row(&self, blocks: &[Chunk], rows: usize, row: usize, out: &mut [f32]) {
-        let own = blocks.iter().skip(row).step_by(rows);
+        let mut own = blocks[row..].iter().step_by(rows);
         let (whole, rest) = out[..self.outputs].as_chunks_mut::<LANES>();
-        let rest = (!rest.is_empty()).then_some(rest);
-        let targets = whole.iter_mut().map(|out| &mut out[..]).chain(rest);
-        for (out, block) in targets.zip(own) {
-            out.copy_from_slice(&block[..out.len()]);
+        for (out, block) in whole.iter_mut().zip(&mut own) {
+            *out = *block;
+        }
+        if let Some(block) = own.next() {
+            rest.copy_from_slice(&block[..rest.len()]);
         }
     }
 
-    /// Weights of a panel's inputs `first..first + INPUT_BLOCK` in f32.
+    /// Inputs over which a panel is read at a time.
+    fn input_block(&self) -> usize {
+        match self.store {
+            Store::F32(_) => INPUT_BLOCK,
+            _ => MADE_BLOCK,
+        }
+    }
+
+    /// Weights of a panel from input `first` on in f32, as many as `scratch` has room for.
     #[inline(always)]
-    fn block<'a>(&'a self, panel: usize, first: usize, scratch: &'a mut Vec<Chunk>) -> &'a [Chunk] {
-        let count = INPUT_BLOCK.min(self.inputs - first);
+    fn block<'a, S: Simd>(
+        &'a self,
+        simd: S,
+        panel: usize,
+        first: usize,
+        scratch: &'a mut [Chunk; MADE_BLOCK],
+    ) -> &'a [Chunk] {
+        let count = self.input_block().min(self.inputs - first);
         let place = panel * self.inputs + first;
+        if let Store::F32(values) = &self.store {
+            return &values[place..place + count];
+        }
+        let scratch = &mut scratch[..count];
+        self.make(simd, place, scratch);
+        scratch
+    }
+
+    /// f32 from `place`, `[panel, input]`, on.
+    #[inline(always)]
+    fn make<S: Simd>(&self, simd: S, place: usize, target: &mut [Chunk]) {
+        let count = target.len();
         match &self.store {
-            Store::F32(values) => &values[place..place + count],
+            Store::F32(values) => target.copy_from_slice(&values[place..place + count]),
             Store::F16(values) => {
-                scratch.resize(count, [0.0; LANES]);
                 let values = values[place..place + count].as_flattened();
-                values.convert_to_f32_slice(scratch.as_flattened_mut());
-                scratch
+                values.convert_to_f32_slice(target.as_flattened_mut());
             }
             Store::Bf16(values) => {
-                scratch.resize(count, [0.0; LANES]);
                 let values = values[place..place + count].as_flattened();
-                for (target, value) in scratch.as_flattened_mut().iter_mut().zip(values) {
+                for (target, value) in target.as_flattened_mut().iter_mut().zip(values) {
                     // a bf16 is the upper half of an f32
                     *target = f32::from_bits(u32::from(value.to_bits()) << 16);
                 }
-                scratch
+            }
+            Store::Coded(runs) => {
+                let runs = runs[place / RUN..].iter();
+                for (target, run) in target.chunks_exact_mut(RUN).zip(runs) {
+                    decode(simd, run, target);
+                }
             }
         }
     }
@@ -157,7 +258,7 @@ impl Panels {
 fn flat<T: candle_core::WithDType>(weights: &[Tensor]) -> Result<Vec<Vec<T>>> {
     weights
         .iter()
-        .map(|part| part.flatten_all()?.to_vec1::<T>())
+        .map(|part| part.to_dtype(T::DTYPE)?.flatten_all()?.to_vec1::<T>())
         .collect()
 }
 
@@ -182,6 +283,24 @@ fn pack<T: Copy + Default + Send + Sync>(parts: &[Vec<T>], inputs: usize) -> Vec
     panels
 }
 
+/// One panel in f32.
+struct Widen<'a> {
+    weight: &'a Panels,
+    panel: usize,
+    /// `[inputs]`.
+    target: &'a mut [Chunk],
+}
+
+impl WithSimd for Widen<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let place = self.panel * self.weight.inputs;
+        self.weight.make(simd, place, self.target);
+    }
+}
+
 /// All outputs for rows that one thread holds.
 struct Here<'a> {
     weight: &'a Panels,
@@ -196,11 +315,11 @@ impl WithSimd for Here<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let outputs = self.weight.outputs;
-        let mut scratch = Vec::new();
+        let mut scratch = [[0.0; LANES]; MADE_BLOCK];
         for panel in 0..outputs.div_ceil(LANES) {
             let columns = panel * LANES..outputs.min((panel + 1) * LANES);
-            for first in (0..self.weight.inputs).step_by(INPUT_BLOCK) {
-                let weights = self.weight.block(panel, first, &mut scratch);
+            for first in (0..self.weight.inputs).step_by(self.weight.input_block()) {
+                let weights = self.weight.block(simd, panel, first, &mut scratch);
                 let groups = self.rows.groups().zip(self.out.chunks_mut(ROWS * outputs));
                 for (group, out) in groups {
                     let size = out.len() / outputs;
@@ -240,13 +359,22 @@ impl WithSimd for Piece<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let mut scratch = Vec::new();
+        if let Store::Coded(runs) = &self.weight.store {
+            let runs = &runs[self.first_panel * self.weight.inputs / RUN..];
+            match self.rows.len() {
+                1 => return self.coded::<S, 2, 1>(simd, runs),
+                2 => return self.coded::<S, 2, 2>(simd, runs),
+                3 => return self.coded::<S, 1, 3>(simd, runs),
+                4 => return self.coded::<S, 1, 4>(simd, runs),
+                _ => {}
+            }
+        }
+        let mut scratch = [[0.0; LANES]; MADE_BLOCK];
         let blocks = self.blocks.chunks_exact_mut(self.rows.len());
         for (panel, block) in blocks.enumerate() {
-            for first in (0..self.weight.inputs).step_by(INPUT_BLOCK) {
-                let weights = self
-                    .weight
-                    .block(self.first_panel + panel, first, &mut scratch);
+            for first in (0..self.weight.inputs).step_by(self.weight.input_block()) {
+                let panel = self.first_panel + panel;
+                let weights = self.weight.block(simd, panel, first, &mut scratch);
                 for (group, sums) in self.rows.groups().zip(block.chunks_mut(ROWS)) {
                     let size = sums.len();
                     let group = &group[first / LANES * size..][..weights.len() / LANES * size];
@@ -260,10 +388,32 @@ impl WithSimd for Piece<'_> {
     }
 }
 
+impl Piece<'_> {
+    /// `R` rows in all, times codes as they are, `P` panels at a time.
+    #[inline(always)]
+    fn coded<S: Simd, const P: usize, const R: usize>(self, simd: S, runs: &[CodedRun]) {
+        let count = self.weight.inputs / RUN;
+        let Some(rows) = self.rows.groups().next() else {
+            return;
+        };
+        let (groups, rest) = self.blocks.as_chunks_mut::<R>().0.as_chunks_mut::<P>();
+        let (of_groups, of_rest) = runs.split_at(groups.len() * P * count);
+        for (sums, runs) in groups.iter_mut().zip(of_groups.chunks_exact(P * count)) {
+            let panels = std::array::from_fn(|panel| &runs[panel * count..][..count]);
+            accumulate_coded::<S, P, R>(simd, rows, panels, sums);
+        }
+        for (sums, runs) in rest.iter_mut().zip(of_rest.chunks_exact(count)) {
+            accumulate_coded::<S, 1, R>(simd, rows, [runs], std::array::from_mut(sums));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::weights::Codes;
     use candle_core::Device;
+    use candle_core::quantized::GgmlDType;
 
     fn random(rows: usize, columns: usize) -> Tensor {
         Tensor::randn(0f32, 1.0, (rows, columns), &Device::Cpu).unwrap()
@@ -289,7 +439,7 @@ mod tests {
                 weight.narrow(0, 0, split).unwrap(),
                 weight.narrow(0, split, outputs - split).unwrap(),
             ];
-            let panels = Panels::new(&parts).unwrap();
+            let panels = Panels::of_numbers(&parts).unwrap();
             let states = random(11, inputs);
             let wide = |tensor: &Tensor| tensor.to_dtype(DType::F64).unwrap();
             let exact = wide(&states).matmul(&wide(&weight).t().unwrap()).unwrap();
@@ -313,13 +463,72 @@ mod tests {
         let states = states.to_vec1::<f32>().unwrap();
         for dtype in [DType::F16, DType::BF16] {
             let weight = random(35, 530).to_dtype(dtype).unwrap();
-            let narrow = Panels::new(std::slice::from_ref(&weight)).unwrap();
-            let wide = Panels::new(&[weight.to_dtype(DType::F32).unwrap()]).unwrap();
-            assert_eq!(product(&narrow, &states, 530), product(&wide, &states, 530));
-            let (mut a, mut b) = ([0.0; 530], [0.0; 530]);
-            narrow.read_output(34, &mut a);
-            wide.read_output(34, &mut b);
+            let narrow = Panels::of_numbers(std::slice::from_ref(&weight)).unwrap();
+            let wide = Panels::of_numbers(&[weight.to_dtype(DType::F32).unwrap()]).unwrap();
+            same(&narrow, &wide, &states, 530);
+        }
+    }
+
+    /// One form of a weight does what another does, to the bit.
+    fn same(narrow: &Panels, wide: &Panels, states: &[f32], inputs: usize) {
+        let mut room = Panels::default();
+        let made = narrow.in_f32(&mut room);
+        assert!(matches!(made.store, Store::F32(_)));
+        for rows in 1..=states.len() / inputs {
+            let states = &states[..rows * inputs];
+            let wanted = product(wide, states, inputs);
+            assert_eq!(product(narrow, states, inputs), wanted);
+            assert_eq!(product(made, states, inputs), wanted);
+        }
+        for output in 0..wide.outputs {
+            let (mut a, mut b) = (vec![0.0; inputs], vec![0.0; inputs]);
+            narrow.read_output(output, &mut a);
+            wide.read_output(output, &mut b);
             assert_eq!(a, b);
         }
+    }
+
+    #[test]
+    fn codes_give_the_bits_of_their_numbers() {
+        for (inputs, outputs) in [(32, 16), (160, 33), (576, 48)] {
+            let states = random(7, inputs).flatten_all().unwrap();
+            let states = states.to_vec1::<f32>().unwrap();
+            let codes = [made_up(outputs, inputs, 1), made_up(20, inputs, 2)];
+            let numbers = codes.each_ref().map(|codes| codes.numbers().unwrap());
+            let wide = Panels::of_numbers(&numbers).unwrap();
+            let coded = codes.each_ref().map(|codes| Matrix::Codes(codes.clone()));
+            let narrow = Panels::new(&coded).unwrap();
+            assert!(matches!(narrow.store, Store::Coded(_)));
+            same(&narrow, &wide, &states, inputs);
+            // beside another form they are numbers
+            let [first, second] = coded;
+            let half = second_half(&second);
+            let mixed = Panels::new(&[first, Matrix::Numbers(half.clone())]).unwrap();
+            assert!(matches!(mixed.store, Store::F32(_)));
+            let both = [numbers[0].clone(), half.to_dtype(DType::F32).unwrap()];
+            same(&mixed, &Panels::of_numbers(&both).unwrap(), &states, inputs);
+        }
+    }
+
+    fn second_half(weight: &Matrix) -> Tensor {
+        match weight {
+            Matrix::Codes(codes) => codes.numbers().unwrap().to_dtype(DType::F16).unwrap(),
+            Matrix::Numbers(tensor) => tensor.clone(),
+        }
+    }
+
+    /// Codes as a file could have them.
+    fn made_up(outputs: usize, inputs: usize, seed: usize) -> Codes {
+        let bytes: Vec<u8> = (0..outputs * inputs / RUN)
+            .flat_map(|run| {
+                let factor = f16::from_f32((run % 7) as f32 * 0.01 - 0.02);
+                let offset = f16::from_f32((run % 5) as f32 * 0.03 - 0.05);
+                let codes =
+                    (0..RUN / 2).map(move |place| ((run * 31 + place * 17 * seed) % 251) as u8);
+                let scales = [factor.to_le_bytes(), offset.to_le_bytes()].concat();
+                scales.into_iter().chain(codes)
+            })
+            .collect();
+        Codes::read(GgmlDType::Q4_1, inputs, &bytes).unwrap()
     }
 }

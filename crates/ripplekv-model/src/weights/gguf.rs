@@ -1,4 +1,5 @@
-//! GGUF files: every ggml type that candle reads, dequantised to the running number format at load.
+//! GGUF files: every ggml type that candle reads. Asked for f32, matrices of the simple types stay as they are stored;
+//! the others are dequantised to the running number format at load.
 //! Llama's query and key rows are stored in the order of interleaved rope; they are put back in Hugging Face's
 //! half-split order, as transformers does when it loads the same file.
 
@@ -8,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use candle_core::quantized::gguf_file::Content;
+use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Tensor};
 
-use super::{Weights, check_shape, hash_files};
+use super::{Codes, Matrix, Weights, check_shape, hash_files, kept_format};
 use crate::{ModelConfig, ModelError};
 
 /// Weights of a GGUF file.
@@ -83,6 +85,25 @@ impl GgufWeights {
         })
     }
 
+    /// A tensor as it is stored, checked against `shape`.
+    fn stored(&self, name: &str, shape: &[usize]) -> Result<QTensor, ModelError> {
+        let stored = gguf_name(name)
+            .ok_or_else(|| self.wrong(name, "has no name in GGUF files".to_owned()))?;
+        let info = self
+            .content
+            .tensor_infos
+            .get(&stored)
+            .ok_or_else(|| self.wrong(&stored, "missing from the file".to_owned()))?;
+        check_shape(&self.path, &stored, info.shape.dims(), shape)?;
+        let mut reader = self
+            .reader
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.content
+            .tensor(&mut *reader, &stored, &Device::Cpu)
+            .map_err(|error| self.wrong(&stored, error.to_string()))
+    }
+
     fn wrong(&self, name: &str, reason: String) -> ModelError {
         ModelError::Tensor {
             path: self.path.clone(),
@@ -151,6 +172,27 @@ fn gguf_name(name: &str) -> Option<String> {
     Some(plain.to_owned())
 }
 
+/// The number format in which a tensor that is not kept as codes is kept when `asked` for.
+fn plain_format(stored: GgmlDType, asked: DType) -> DType {
+    match stored {
+        GgmlDType::F16 => kept_format(DType::F16, asked),
+        GgmlDType::BF16 => kept_format(DType::BF16, asked),
+        _ => asked,
+    }
+}
+
+/// Whether the rows of heads are stored in the order of interleaved rope.
+fn has_interleaved_heads(name: &str) -> bool {
+    name.ends_with("q_proj.weight") || name.ends_with("k_proj.weight")
+}
+
+/// Where the file has the row that [`half_split`] puts at `row`.
+fn interleaved_row(row: usize, head_dim: usize) -> usize {
+    let (head, channel) = (row / head_dim, row % head_dim);
+    let (half, pair) = (channel / (head_dim / 2), channel % (head_dim / 2));
+    head * head_dim + 2 * pair + half
+}
+
 /// Rows of one head from interleaved pairs to two halves: `[heads, head_dim/2, 2, hidden]` to `[heads, 2, head_dim/2, hidden]`.
 fn half_split(tensor: &Tensor, head_dim: usize) -> candle_core::Result<Tensor> {
     let (rows, columns) = tensor.dims2()?;
@@ -169,28 +211,52 @@ impl Weights for GgufWeights {
         dtype: DType,
         device: &Device,
     ) -> Result<Tensor, ModelError> {
-        let stored = gguf_name(name)
-            .ok_or_else(|| self.wrong(name, "has no name in GGUF files".to_owned()))?;
-        let info = self
-            .content
-            .tensor_infos
-            .get(&stored)
-            .ok_or_else(|| self.wrong(&stored, "missing from the file".to_owned()))?;
-        check_shape(&self.path, &stored, info.shape.dims(), shape)?;
-        let quantised = {
-            let mut reader = self
-                .reader
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            self.content
-                .tensor(&mut *reader, &stored, &Device::Cpu)
-                .map_err(|error| self.wrong(&stored, error.to_string()))?
-        };
-        let mut tensor = quantised.dequantize(&Device::Cpu)?;
-        if name.ends_with("q_proj.weight") || name.ends_with("k_proj.weight") {
+        let mut tensor = self.stored(name, shape)?.dequantize(&Device::Cpu)?;
+        if has_interleaved_heads(name) {
             tensor = half_split(&tensor, self.config.head_dim)?;
         }
         Ok(tensor.to_dtype(dtype)?.to_device(device)?)
+    }
+
+    fn matrix(
+        &self,
+        name: &str,
+        shape: [usize; 2],
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Matrix, ModelError> {
+        let mut kept = dtype;
+        if dtype == DType::F32 {
+            let stored = self.stored(name, &shape)?;
+            let dim = self.config.head_dim;
+            match Codes::read(stored.dtype(), shape[1], &stored.data()?) {
+                Some(codes) if has_interleaved_heads(name) => {
+                    let halves = codes.with_outputs(|output| interleaved_row(output, dim));
+                    return Ok(Matrix::Codes(halves));
+                }
+                Some(codes) => return Ok(Matrix::Codes(codes)),
+                None => kept = plain_format(stored.dtype(), dtype),
+            }
+        }
+        Ok(Matrix::Numbers(self.tensor(name, &shape, kept, device)?))
+    }
+
+    fn kept_bytes(&self, dtype: DType) -> u64 {
+        let infos = self.content.tensor_infos.values();
+        infos
+            .map(|info| match *info.shape.dims() {
+                [outputs, inputs]
+                    if dtype == DType::F32 && Codes::are_kept(info.ggml_dtype, inputs) =>
+                {
+                    Codes::bytes(outputs * inputs)
+                }
+                [_, _] => {
+                    let kept = plain_format(info.ggml_dtype, dtype);
+                    (info.shape.elem_count() * kept.size_in_bytes()) as u64
+                }
+                _ => (info.shape.elem_count() * size_of::<f32>()) as u64,
+            })
+            .sum()
     }
 
     fn config(&self) -> &ModelConfig {
@@ -209,6 +275,18 @@ impl Weights for GgufWeights {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_codes_go_where_rows_of_numbers_go() {
+        let (heads, head_dim) = (3, 8);
+        let rows: Vec<u32> = (0..heads * head_dim).collect();
+        let tensor = Tensor::from_vec(rows, ((heads * head_dim) as usize, 1), &Device::Cpu);
+        let split = half_split(&tensor.unwrap(), head_dim as usize).unwrap();
+        let split = split.flatten_all().unwrap().to_vec1::<u32>().unwrap();
+        for (row, source) in split.into_iter().enumerate() {
+            assert_eq!(interleaved_row(row, head_dim as usize), source as usize);
+        }
+    }
 
     #[test]
     fn a_cut_header_is_told_from_another_kind_of_file() {

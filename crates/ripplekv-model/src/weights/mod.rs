@@ -1,5 +1,6 @@
 //! Weights by their Hugging Face names, whatever file they come from.
 
+mod codes;
 mod gguf;
 mod mapped;
 mod safetensors;
@@ -10,8 +11,18 @@ use candle_core::{DType, Device, Tensor};
 
 use crate::{ModelConfig, ModelError};
 
+pub use codes::Codes;
+pub(crate) use codes::RUN;
 pub use gguf::{GgufWeights, read_gguf};
 pub use safetensors::FolderWeights;
+
+/// A weight matrix `[outputs, inputs]` in the form in which it is kept.
+pub enum Matrix {
+    /// In f32, f16 or bf16.
+    Numbers(Tensor),
+    /// As a block-quantised file has it.
+    Codes(Codes),
+}
 
 /// A source of named tensors.
 pub trait Weights {
@@ -26,6 +37,26 @@ pub trait Weights {
         dtype: DType,
         device: &Device,
     ) -> Result<Tensor, ModelError>;
+
+    /// The numbers of [`Weights::tensor`], bit for bit, in the smallest form that the file has of them: asked for f32,
+    /// weights of a file in f16 or bf16 stay as they are, and block-quantised ones are kept as codes.
+    ///
+    /// # Errors
+    /// As [`Weights::tensor`].
+    fn matrix(
+        &self,
+        name: &str,
+        shape: [usize; 2],
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Matrix, ModelError> {
+        Ok(Matrix::Numbers(self.tensor(name, &shape, dtype, device)?))
+    }
+
+    /// Bytes of all weights in the forms that [`Weights::matrix`] gives.
+    fn kept_bytes(&self, dtype: DType) -> u64 {
+        self.config().weight_bytes(dtype)
+    }
 
     /// Configuration that came with the weights.
     fn config(&self) -> &ModelConfig;
@@ -49,6 +80,15 @@ pub fn open_weights(path: &Path) -> Result<Box<dyn Weights>, ModelError> {
         Ok(Box::new(FolderWeights::open(path)?))
     } else {
         Ok(Box::new(GgufWeights::open(path)?))
+    }
+}
+
+/// The number format in which weights of a file's format are kept when `asked` for: f32 holds no more of 16 bits than
+/// they are.
+fn kept_format(stored: DType, asked: DType) -> DType {
+    match (stored, asked) {
+        (DType::F16 | DType::BF16, DType::F32) => stored,
+        _ => asked,
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use candle_core::{DType, Device, Tensor};
 use serde::Deserialize;
 
-use super::{Weights, check_shape, hash_files, mapped};
+use super::{Matrix, Weights, check_shape, hash_files, kept_format, mapped};
 use crate::{ModelConfig, ModelError};
 
 /// Weights of a Hugging Face folder.
@@ -17,6 +17,8 @@ pub struct FolderWeights {
     files: Vec<PathBuf>,
     /// Place in `files` of every tensor.
     places: BTreeMap<String, usize>,
+    /// Tensors of the same number format, and how many numbers they are in all.
+    formats: Vec<(DType, usize)>,
     config: ModelConfig,
 }
 
@@ -34,9 +36,17 @@ impl FolderWeights {
         let mut config = ModelConfig::from_json_file(&folder.join("config.json"))?;
         let files = shard_files(folder)?;
         let mut places = BTreeMap::new();
+        let mut formats: Vec<(DType, usize)> = Vec::new();
         for (place, file) in files.iter().enumerate() {
             let tensors = mapped::map_safetensors(file, folder)?;
-            places.extend(tensors.tensors().into_iter().map(|(name, _)| (name, place)));
+            for (name, view) in tensors.tensors() {
+                let is_read = !(config.tied_head && name == "lm_head.weight");
+                places.insert(name, place);
+                // of another format than the known ones there is an error when it is read
+                if let (true, Ok(dtype)) = (is_read, DType::try_from(view.dtype())) {
+                    formats.push((dtype, view.shape().iter().product()));
+                }
+            }
         }
         // a folder may say nothing of tying and simply have no head
         if !places.contains_key("lm_head.weight") {
@@ -46,6 +56,7 @@ impl FolderWeights {
             folder: folder.to_owned(),
             files,
             places,
+            formats,
             config,
         })
     }
@@ -90,14 +101,9 @@ fn shard_files(folder: &Path) -> Result<Vec<PathBuf>, ModelError> {
         .collect()
 }
 
-impl Weights for FolderWeights {
-    fn tensor(
-        &self,
-        name: &str,
-        shape: &[usize],
-        dtype: DType,
-        device: &Device,
-    ) -> Result<Tensor, ModelError> {
+impl FolderWeights {
+    /// A tensor in the file's own number format, checked against `shape`.
+    fn stored(&self, name: &str, shape: &[usize], device: &Device) -> Result<Tensor, ModelError> {
         let place = self.places.get(name).ok_or_else(|| ModelError::Tensor {
             path: self.folder.clone(),
             name: name.to_owned(),
@@ -116,7 +122,38 @@ impl Weights for FolderWeights {
                 ),
             });
         }
-        Ok(tensor.to_dtype(dtype)?)
+        Ok(tensor)
+    }
+}
+
+impl Weights for FolderWeights {
+    fn tensor(
+        &self,
+        name: &str,
+        shape: &[usize],
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Tensor, ModelError> {
+        Ok(self.stored(name, shape, device)?.to_dtype(dtype)?)
+    }
+
+    fn matrix(
+        &self,
+        name: &str,
+        shape: [usize; 2],
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Matrix, ModelError> {
+        let stored = self.stored(name, &shape, device)?;
+        let kept = kept_format(stored.dtype(), dtype);
+        Ok(Matrix::Numbers(stored.to_dtype(kept)?))
+    }
+
+    fn kept_bytes(&self, dtype: DType) -> u64 {
+        let formats = self.formats.iter();
+        formats
+            .map(|(stored, numbers)| (numbers * kept_format(*stored, dtype).size_in_bytes()) as u64)
+            .sum()
     }
 
     fn config(&self) -> &ModelConfig {

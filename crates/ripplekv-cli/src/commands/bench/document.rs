@@ -72,12 +72,14 @@ pub(super) struct Forward {
     pub(super) prefill_seconds: Vec<f64>,
     pub(super) decode_milliseconds: f64,
     pub(super) decode_steps: usize,
-    /// Weights and cache entries that one decoding step has to read.
+    /// Weights and cache entries of one decoding step in f32.
     pub(super) decode_step_bytes: u64,
+    /// The same as they are kept: what the step reads.
+    pub(super) decode_read_bytes: u64,
     /// Reading memory with all threads, right after the steps: the machine's speed changes from minute to minute.
     pub(super) memory_bytes_per_second: f64,
     pub(super) peak_rss_bytes: u64,
-    /// f32 weights, the snapshot and 200 MB.
+    /// Weights as they are kept, the snapshot and 200 MB.
     pub(super) accounted_bytes: u64,
 }
 
@@ -97,7 +99,7 @@ pub(super) struct Grid {
     /// The first cells of the grid, some and all of them.
     pub(super) runs: Vec<GridRun>,
     pub(super) peak_rss_bytes: u64,
-    /// f32 weights, the snapshot, all compressed caches and 200 MB.
+    /// Weights as they are kept, the snapshot, all compressed caches and 200 MB.
     pub(super) accounted_bytes: u64,
 }
 

@@ -225,15 +225,19 @@ fn forward(bench: &mut Bench<'_>) -> Result<Forward, Failure> {
     }
     let identity = bench.engine.identity();
     let (tokens, decode_steps) = (ids.len(), prefill_seconds.len() * steps);
+    let cache = cache_bytes(identity, tokens + steps / 2);
     Ok(Forward {
         tokens,
         decode_milliseconds: 1e3 * decode_seconds / decode_steps as f64,
         prefill_seconds,
         decode_steps,
-        decode_step_bytes: product_bytes(identity) + cache_bytes(identity, tokens + steps / 2),
+        decode_step_bytes: step_numbers(identity) * size_of::<f32>() as u64 + cache,
+        decode_read_bytes: kept_bytes(identity) + cache,
         memory_bytes_per_second: memory.bytes_per_second(),
         peak_rss_bytes: peak,
-        accounted_bytes: weight_bytes(identity) + cache_bytes(identity, tokens) + ALLOWANCE_BYTES,
+        accounted_bytes: identity.shape.weight_bytes
+            + cache_bytes(identity, tokens)
+            + ALLOWANCE_BYTES,
     })
 }
 
@@ -299,7 +303,7 @@ fn grid(bench: &mut Bench<'_>) -> Result<Grid, Failure> {
         new_tokens,
         runs,
         peak_rss_bytes: peak_rss_bytes(),
-        accounted_bytes: weight_bytes(identity)
+        accounted_bytes: identity.shape.weight_bytes
             + cache_bytes(identity, ids.len())
             + compressed.values().sum::<u64>()
             + ALLOWANCE_BYTES,
@@ -401,22 +405,19 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
     }
 }
 
-fn number_bytes(identity: &ModelIdentity) -> u64 {
-    if identity.dtype == "f32" { 4 } else { 2 }
-}
-
-/// All parameters once, whatever layouts are kept of them.
-fn weight_bytes(identity: &ModelIdentity) -> u64 {
-    identity.shape.parameters * number_bytes(identity)
-}
-
-/// Matrices that a decoding step multiplies with: every layer's and the head's.
-fn product_bytes(identity: &ModelIdentity) -> u64 {
+/// Numbers of the matrices that a decoding step multiplies with: every layer's and the head's.
+fn step_numbers(identity: &ModelIdentity) -> u64 {
     let shape = &identity.shape;
     let attention = 2 * shape.hidden_size * shape.head_dim * (shape.heads + shape.kv_heads);
     let feed_forward = 3 * shape.hidden_size * shape.intermediate_size;
     let head = shape.vocab_size * shape.hidden_size;
-    (shape.layers * (attention + feed_forward) + head) as u64 * number_bytes(identity)
+    (shape.layers * (attention + feed_forward) + head) as u64
+}
+
+/// Bytes of the same matrices as they are kept; of a model whose embedding is not its head, their share of all.
+fn kept_bytes(identity: &ModelIdentity) -> u64 {
+    let share = step_numbers(identity) as f64 / identity.shape.parameters as f64;
+    (identity.shape.weight_bytes as f64 * share) as u64
 }
 
 /// Keys and values of so many entries in every layer and KV head; they are f32 whatever the weights are.

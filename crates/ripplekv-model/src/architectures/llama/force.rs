@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use candle_core::{Result, Tensor};
 use rayon::prelude::*;
 
-use super::layer::{Layer, Workspace, add, by_pieces, with_workspace};
+use super::layer::{Layer, LayerInF32, Workspace, add, by_pieces, with_workspace};
 use super::{Llama, ModelError, failure};
 use crate::decoder::{Forced, ForcedBranch, Move, Variants, host_slice};
 use crate::kernels::{KeyPanels, Seen, ValuePanels};
@@ -172,7 +172,9 @@ impl Llama {
         let mut states = self.embed(tokens)?;
         let mut buffers = Buffers::default();
         let mut local_errors: Vec<Option<f64>> = vec![None; all.len()];
+        let mut room = Layer::default();
         for (index, layer) in self.layers.iter().enumerate() {
+            let layer = &layer.in_f32(&mut room);
             let directions = match variants.moves {
                 [] => Vec::new(),
                 _ => (variants.directions)(index)?,
@@ -248,7 +250,7 @@ impl Llama {
     /// into `attended` and `along`.
     fn forced_attention(
         &self,
-        layer: &Layer,
+        layer: &LayerInF32<'_>,
         states: &[f32],
         attending: &Attending<'_>,
         buffers: &mut Buffers,

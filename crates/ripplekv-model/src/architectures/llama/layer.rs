@@ -21,6 +21,7 @@ fn piece_rows(rows: usize) -> usize {
 }
 
 /// Weights of one layer.
+#[derive(Default)]
 pub(super) struct Layer {
     /// `[hidden]`.
     pub(super) input_norm: Vec<f32>,
@@ -32,6 +33,30 @@ pub(super) struct Layer {
     /// Gate, then up.
     pub(super) gate_up: Panels,
     pub(super) down: Panels,
+}
+
+impl Layer {
+    /// The same weights in f32, for a pass over many rows: put in `room` where they are kept in another form.
+    pub(super) fn in_f32<'a>(&'a self, room: &'a mut Layer) -> LayerInF32<'a> {
+        LayerInF32 {
+            input_norm: &self.input_norm,
+            projections: self.projections.in_f32(&mut room.projections),
+            output: self.output.in_f32(&mut room.output),
+            post_norm: &self.post_norm,
+            gate_up: self.gate_up.in_f32(&mut room.gate_up),
+            down: self.down.in_f32(&mut room.down),
+        }
+    }
+}
+
+/// [`Layer`] in f32.
+pub(super) struct LayerInF32<'a> {
+    pub(super) input_norm: &'a [f32],
+    pub(super) projections: &'a Panels,
+    pub(super) output: &'a Panels,
+    pub(super) post_norm: &'a [f32],
+    pub(super) gate_up: &'a Panels,
+    pub(super) down: &'a Panels,
 }
 
 thread_local! {
@@ -64,7 +89,7 @@ impl Llama {
     /// to the positions that `position` gives for each row.
     pub(super) fn project(
         &self,
-        layer: &Layer,
+        layer: &LayerInF32<'_>,
         states: &[f32],
         out: &mut [f32],
         position: impl Fn(usize) -> usize + Sync,
@@ -77,7 +102,7 @@ impl Llama {
             .for_each(|(piece, (out, states))| {
                 with_workspace(|space| {
                     let Workspace { normed, rows, .. } = space;
-                    self.norm_rows(states, &layer.input_norm, normed, rows);
+                    self.norm_rows(states, layer.input_norm, normed, rows);
                     layer.projections.multiply_here(rows, out);
                 });
                 self.turn(out, |row| position(piece * count + row));
@@ -128,7 +153,7 @@ impl Llama {
     }
 
     /// Adds the output projection of `space.mixed` and then the feed-forward part to `states`, `[rows, hidden]`.
-    pub(super) fn finish(&self, layer: &Layer, space: &mut Workspace, states: &mut [f32]) {
+    pub(super) fn finish(&self, layer: &LayerInF32<'_>, space: &mut Workspace, states: &mut [f32]) {
         let mut projected = std::mem::take(&mut space.narrow);
         projected.resize(states.len(), 0.0);
         let mixed = std::mem::take(&mut space.mixed);
@@ -141,7 +166,7 @@ impl Llama {
     /// The output projection of `mixed`, `[rows, heads * head_dim]`, into `out`, `[rows, hidden]`.
     pub(super) fn project_output(
         &self,
-        layer: &Layer,
+        layer: &LayerInF32<'_>,
         space: &mut Workspace,
         mixed: &[f32],
         out: &mut [f32],
@@ -151,9 +176,14 @@ impl Llama {
     }
 
     /// Adds the feed-forward part to `states`, `[rows, hidden]`.
-    pub(super) fn feed_forward(&self, layer: &Layer, space: &mut Workspace, states: &mut [f32]) {
+    pub(super) fn feed_forward(
+        &self,
+        layer: &LayerInF32<'_>,
+        space: &mut Workspace,
+        states: &mut [f32],
+    ) {
         let inner = self.config.intermediate_size;
-        self.norm_rows(states, &layer.post_norm, &mut space.normed, &mut space.rows);
+        self.norm_rows(states, layer.post_norm, &mut space.normed, &mut space.rows);
         space.wide.resize(space.rows.len() * 2 * inner, 0.0);
         layer.gate_up.multiply_here(&space.rows, &mut space.wide);
         gate_rows(&mut space.wide, inner, &mut space.rows);

@@ -1,6 +1,6 @@
 //! Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU, tied or untied head.
-//! Follows transformers' `modeling_llama.py`; the cache belongs to the caller. Runs on the CPU: weights as the spec says
-//! (f32, f16, bf16), everything else in f32.
+//! Follows transformers' `modeling_llama.py`; the cache belongs to the caller. Runs on the CPU: weights with
+//! the values that the spec says (f32, f16, bf16), kept as small as the file has them; everything else in f32.
 
 mod force;
 mod layer;
@@ -64,7 +64,7 @@ impl Llama {
         let matrix = |parts: &[(String, usize)], inputs: usize| -> Result<Panels, ModelError> {
             let parts = parts
                 .iter()
-                .map(|(name, outputs)| weights.tensor(name, &[*outputs, inputs], dtype, device))
+                .map(|(name, outputs)| weights.matrix(name, [*outputs, inputs], dtype, device))
                 .collect::<Result<Vec<_>, _>>()?;
             Ok(Panels::new(&parts)?)
         };

@@ -6,7 +6,7 @@ use candle_core::{Result, Tensor};
 use rayon::prelude::*;
 use ripplekv_cache::{LayerState, Snapshot};
 
-use super::layer::by_pieces;
+use super::layer::{Layer, by_pieces};
 use super::{Llama, failure};
 use crate::ModelError;
 use crate::decoder::{Prefill, PrefillOptions, host_slice};
@@ -47,7 +47,9 @@ impl Llama {
         let mut projected = vec![0.0; n * self.projections()];
         let mut layers = Vec::new();
         let mut hidden_change = Vec::new();
+        let mut room = Layer::default();
         for (index, layer) in self.layers.iter().enumerate() {
+            let layer = &layer.in_f32(&mut room);
             self.project(layer, &states, &mut projected, |row| row);
             let mut state = self.layer_state(&projected, n, window)?;
             if let Some(edit) = options.edit_values {
