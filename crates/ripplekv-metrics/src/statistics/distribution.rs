@@ -55,8 +55,7 @@ impl pulp::WithSimd for LogSoftmax<'_> {
 
 #[inline(always)]
 fn log_softmax_here(logits: &mut [f32]) -> Result<(), DistributionError> {
-    check(logits)?;
-    let largest = largest(logits);
+    let largest = largest(logits)?;
     if largest == f32::NEG_INFINITY {
         return Err(DistributionError::NoMass);
     }
@@ -67,22 +66,31 @@ fn log_softmax_here(logits: &mut [f32]) -> Result<(), DistributionError> {
     Ok(())
 }
 
-/// The largest of `values`, none of them NaN.
+/// The largest of `values`, and what [`check`] says of them, in one go.
 #[inline(always)]
-fn largest(values: &[f32]) -> f32 {
+fn largest(values: &[f32]) -> Result<f32, DistributionError> {
     // one a lane, as vectors of the processor hold them
     let mut largest = [f32::NEG_INFINITY; LANES];
+    let mut numbers = [!values.is_empty(); LANES];
     let (whole, rest) = values.as_chunks::<LANES>();
     for values in whole {
-        for (largest, value) in largest.iter_mut().zip(values) {
+        for ((largest, numbers), value) in largest.iter_mut().zip(&mut numbers).zip(values) {
             *largest = if *value > *largest { *value } else { *largest };
+            *numbers &= is_number(*value);
         }
     }
+    if !numbers
+        .into_iter()
+        .chain(rest.iter().copied().map(is_number))
+        .all(|all| all)
+    {
+        check(values)?;
+    }
     let rest = rest.iter().copied();
-    largest
+    Ok(largest
         .into_iter()
         .chain(rest)
-        .fold(f32::NEG_INFINITY, f32::max)
+        .fold(f32::NEG_INFINITY, f32::max))
 }
 
 /// KL(p || q) of two log-probability vectors `[vocabulary]`, at least 0.
@@ -132,11 +140,12 @@ impl pulp::WithSimd for KlDivergence<'_> {
 
 #[inline(always)]
 fn kl_divergence_here(p: &[f64], log_p: &[f32], log_q: &[f32]) -> Result<f64, DistributionError> {
-    check_pair(log_p, log_q)?;
+    check_lengths(log_p, log_q)?;
+    check(log_q)?;
     // sums beside each other, as vectors of the processor hold them
     let mut sums = [0.0; LANES];
     let (p, p_rest) = p.as_chunks::<LANES>();
-    let (log_p, log_p_rest) = log_p.as_chunks::<LANES>();
+    let (whole_log_p, log_p_rest) = log_p.as_chunks::<LANES>();
     let (log_q, log_q_rest) = log_q.as_chunks::<LANES>();
     let mut add = |p: &[f64], log_p: &[f32], log_q: &[f32]| {
         let terms = p.iter().zip(log_p.iter().zip(log_q));
@@ -144,11 +153,16 @@ fn kl_divergence_here(p: &[f64], log_p: &[f32], log_q: &[f32]) -> Result<f64, Di
             *sum += weighted(*p, f64::from(*log_p), f64::from(*log_q));
         }
     };
-    for ((p, log_p), log_q) in p.iter().zip(log_p).zip(log_q) {
+    for ((p, log_p), log_q) in p.iter().zip(whole_log_p).zip(log_q) {
         add(p, log_p, log_q);
     }
     add(p_rest, log_p_rest, log_q_rest);
-    Ok(sums.iter().sum::<f64>().max(0.0))
+    let sum = sums.iter().sum::<f64>();
+    if !sum.is_finite() {
+        // a wrong entry of p is a wrong probability as well, and that makes a sum like this
+        check(log_p)?;
+    }
+    Ok(sum.max(0.0))
 }
 
 /// Jensen-Shannon divergence of two log-probability vectors `[vocabulary]`, in [0, ln 2].
@@ -183,30 +197,38 @@ fn check(values: &[f32]) -> Result<(), DistributionError> {
     if values.is_empty() {
         return Err(DistributionError::Empty);
     }
-    let is_number = |value: &f32| *value < f32::INFINITY;
     // all of them at once; only a wrong one is looked for
     if values
         .iter()
-        .fold(true, |all, value| all & is_number(value))
+        .fold(true, |all, value| all & is_number(*value))
     {
         return Ok(());
     }
-    let index = values.iter().position(|value| !is_number(value));
+    let index = values.iter().position(|value| !is_number(*value));
     Err(DistributionError::NotANumber {
         index: index.unwrap_or_default(),
     })
 }
 
 #[inline(always)]
+fn is_number(value: f32) -> bool {
+    value < f32::INFINITY
+}
+
 fn check_pair(left: &[f32], right: &[f32]) -> Result<(), DistributionError> {
+    check_lengths(left, right)?;
+    check(left)?;
+    check(right)
+}
+
+fn check_lengths(left: &[f32], right: &[f32]) -> Result<(), DistributionError> {
     if left.len() != right.len() {
         return Err(DistributionError::LengthMismatch {
             left: left.len(),
             right: right.len(),
         });
     }
-    check(left)?;
-    check(right)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -265,6 +287,18 @@ mod tests {
             log_probabilities(&[f32::NEG_INFINITY]),
             Err(DistributionError::NoMass)
         );
+        for place in [0, 7, 8, 19] {
+            for wrong in [f32::NAN, f32::INFINITY] {
+                let good = log_probabilities(&[0.5; 20]).unwrap();
+                let mut bad = good.clone();
+                bad[place] = wrong;
+                let error = DistributionError::NotANumber { index: place };
+                assert_eq!(kl_divergence(&bad, &good), Err(error.clone()));
+                assert_eq!(kl_divergence(&good, &bad), Err(error.clone()));
+                assert_eq!(log_probabilities(&bad), Err(error));
+            }
+        }
+        assert!(kl_divergence(&[], &[]).is_err());
         assert!(kl_divergence(&[0.0], &[0.0, 0.0]).is_err());
         assert!(jensen_shannon_divergence(&[f32::INFINITY], &[0.0]).is_err());
     }
