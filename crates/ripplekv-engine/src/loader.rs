@@ -8,7 +8,9 @@ use candle_core::{DType, Device};
 use ripplekv_model::catalog::{self, ModelFiles, ModelReference};
 use ripplekv_model::home::Home;
 use ripplekv_model::tokenizer::TextTokenizer;
-use ripplekv_model::{ARCHITECTURES, Weights, load_decoder, open_device, open_weights, read_gguf};
+use ripplekv_model::{
+    ARCHITECTURES, Weights, kept_bytes, load_decoder, open_device, open_weights, read_gguf,
+};
 use ripplekv_runner::cell::{ModelSource, ResolvedModel};
 use ripplekv_runner::engine::{
     Availability, Engine, EngineError, Loader, ModelIdentity, ModelShape,
@@ -118,9 +120,9 @@ fn number_format(name: &str) -> Result<DType, EngineError> {
     }
 }
 
-fn shape(weights: &dyn Weights, dtype: DType) -> ModelShape {
+fn shape(weights: &dyn Weights, dtype: DType) -> Result<ModelShape, EngineError> {
     let config = weights.config();
-    ModelShape {
+    Ok(ModelShape {
         architecture: config.architecture.clone(),
         layers: config.layers,
         heads: config.heads,
@@ -131,8 +133,8 @@ fn shape(weights: &dyn Weights, dtype: DType) -> ModelShape {
         vocab_size: config.vocab_size,
         context_length: config.context_length,
         parameters: config.parameters(),
-        weight_bytes: weights.kept_bytes(dtype),
-    }
+        weight_bytes: kept_bytes(weights, dtype).map_err(model_error)?,
+    })
 }
 
 impl Loader for ModelLoader {
@@ -150,7 +152,7 @@ impl Loader for ModelLoader {
 
     fn shape(&self, model: &ResolvedModel) -> Result<ModelShape, EngineError> {
         let dtype = number_format(&model.dtype)?;
-        Ok(shape(self.weights(model)?.as_ref(), dtype))
+        shape(self.weights(model)?.as_ref(), dtype)
     }
 
     fn tokenizer(&self, model: &ResolvedModel) -> Result<Arc<dyn Tokenise>, EngineError> {
@@ -163,7 +165,7 @@ impl Loader for ModelLoader {
         let weights = self.weights(model)?;
         let identity = ModelIdentity {
             name: model.name.clone(),
-            shape: shape(weights.as_ref(), dtype),
+            shape: shape(weights.as_ref(), dtype)?,
             model_hash: weights.hash().map_err(model_error)?,
             tokenizer_hash: tokenizer.0.hash(),
             template_hash: tokenizer.0.template_hash(),

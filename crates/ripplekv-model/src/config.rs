@@ -177,6 +177,8 @@ impl ModelConfig {
             ("heads", self.heads),
             ("kv heads", self.kv_heads),
             ("head dimension", self.head_dim),
+            ("hidden size", self.hidden_size),
+            ("intermediate size", self.intermediate_size),
             ("vocabulary", self.vocab_size),
             ("context length", self.context_length),
         ] {

@@ -239,6 +239,9 @@ pub trait Decoder: Send + Sync {
         on_layer: &mut dyn FnMut(usize),
     ) -> Result<Forced, ModelError>;
 
+    /// Bytes of the weights as they are kept.
+    fn weight_bytes(&self) -> u64;
+
     /// Logits of hidden states, `[tokens, hidden]` to `[tokens, vocab]`; a row does not depend on the rows beside it.
     fn logits(&self, states: &[f32]) -> Vec<f32>;
 
@@ -279,4 +282,6 @@ pub struct ArchitectureInfo {
     pub summary: &'static str,
     /// Loads the weights.
     pub load: LoadDecoder,
+    /// Bytes of the weights when they are loaded.
+    pub kept_bytes: fn(&dyn Weights, DType) -> u64,
 }

@@ -17,7 +17,7 @@ mod rope;
 pub mod tokenizer;
 mod weights;
 
-pub use architectures::{ARCHITECTURES, load_decoder};
+pub use architectures::{ARCHITECTURES, kept_bytes, load_decoder};
 pub use config::{ModelConfig, RopeScaling};
 pub use decoder::{
     ArchitectureInfo, Branch, DecodeRow, Decoder, Directions, EditValues, Forced, ForcedBranch,
@@ -26,4 +26,6 @@ pub use decoder::{
 pub use device::open_device;
 pub use error::ModelError;
 pub use kernels::{AttentionShape, causal_attention};
-pub use weights::{Codes, FolderWeights, GgufWeights, Matrix, Weights, open_weights, read_gguf};
+pub use weights::{
+    Codes, FolderWeights, Form, GgufWeights, Matrix, Weights, open_weights, read_gguf,
+};

@@ -23,6 +23,15 @@ fn floats(count: usize) -> u64 {
     (count * size_of::<f32>()) as u64
 }
 
+/// The layer that a pass over many rows has in f32, where weights are kept in less.
+pub(crate) fn widened_layer(shape: &ModelShape) -> u64 {
+    if shape.weight_bytes >= shape.parameters * size_of::<f32>() as u64 {
+        return 0;
+    }
+    let attention = 2 * (shape.heads + shape.kv_heads) * shape.head_dim;
+    floats(shape.hidden_size * (attention + 3 * shape.intermediate_size))
+}
+
 impl Memory<'_> {
     /// While the longest prompt of a task, `longest` tokens, is evaluated.
     pub(crate) fn of_task(&self, plan: &Plan, model: &str, task: usize, longest: usize) -> u64 {
@@ -91,17 +100,7 @@ impl Memory<'_> {
     /// Weights, program and position table.
     fn resting(&self) -> u64 {
         let turns = floats(self.shape.context_length * self.shape.head_dim);
-        self.shape.weight_bytes + self.widened_layer() + PROGRAM_BYTES + turns
-    }
-
-    /// The layer that a pass over many rows has in f32, where weights are kept in less.
-    fn widened_layer(&self) -> u64 {
-        let shape = self.shape;
-        if shape.weight_bytes >= shape.parameters * size_of::<f32>() as u64 {
-            return 0;
-        }
-        let attention = self.projections() + shape.heads * shape.head_dim;
-        floats(shape.hidden_size * (attention + 3 * shape.intermediate_size))
+        self.shape.weight_bytes + widened_layer(self.shape) + PROGRAM_BYTES + turns
     }
 
     /// Keys and values of one position in one layer.

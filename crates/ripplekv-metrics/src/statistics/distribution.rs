@@ -110,7 +110,8 @@ pub fn probabilities(log_p: &[f32]) -> Vec<f64> {
     log_p.iter().map(|p| libm::exp(f64::from(*p))).collect()
 }
 
-/// [`kl_divergence`] where the [`probabilities`] of `log_p` are at hand, as they are when many are compared with one.
+/// [`kl_divergence`] where the [`probabilities`] of `log_p` are at hand, as they are when many are compared with one; `p` has
+/// to be those.
 ///
 /// # Errors
 /// As [`kl_divergence`].
@@ -140,7 +141,8 @@ impl pulp::WithSimd for KlDivergence<'_> {
 
 #[inline(always)]
 fn kl_divergence_here(p: &[f64], log_p: &[f32], log_q: &[f32]) -> Result<f64, DistributionError> {
-    check_lengths(log_p, log_q)?;
+    check_lengths(log_p.len(), log_q.len())?;
+    check_lengths(log_p.len(), p.len())?;
     check(log_q)?;
     // sums beside each other, as vectors of the processor hold them
     let mut sums = [0.0; LANES];
@@ -216,19 +218,16 @@ fn is_number(value: f32) -> bool {
 }
 
 fn check_pair(left: &[f32], right: &[f32]) -> Result<(), DistributionError> {
-    check_lengths(left, right)?;
+    check_lengths(left.len(), right.len())?;
     check(left)?;
     check(right)
 }
 
-fn check_lengths(left: &[f32], right: &[f32]) -> Result<(), DistributionError> {
-    if left.len() != right.len() {
-        return Err(DistributionError::LengthMismatch {
-            left: left.len(),
-            right: right.len(),
-        });
+fn check_lengths(left: usize, right: usize) -> Result<(), DistributionError> {
+    if left == right {
+        return Ok(());
     }
-    Ok(())
+    Err(DistributionError::LengthMismatch { left, right })
 }
 
 #[cfg(test)]
@@ -299,6 +298,7 @@ mod tests {
             }
         }
         assert!(kl_divergence(&[], &[]).is_err());
+        assert!(kl_divergence_from(&[0.5], &[-0.7, -0.7], &[-0.7, -0.7]).is_err());
         assert!(kl_divergence(&[0.0], &[0.0, 0.0]).is_err());
         assert!(jensen_shannon_divergence(&[f32::INFINITY], &[0.0]).is_err());
     }

@@ -19,13 +19,24 @@ pub fn load_decoder(
     dtype: DType,
     device: &Device,
 ) -> Result<Box<dyn Decoder>, ModelError> {
+    (find(weights)?.load)(weights, dtype, device)
+}
+
+/// Bytes of the weights as the decoder of [`load_decoder`] keeps them.
+///
+/// # Errors
+/// An unknown architecture.
+pub fn kept_bytes(weights: &dyn Weights, dtype: DType) -> Result<u64, ModelError> {
+    Ok((find(weights)?.kept_bytes)(weights, dtype))
+}
+
+fn find(weights: &dyn Weights) -> Result<&'static ArchitectureInfo, ModelError> {
     let name = &weights.config().architecture;
-    let info = ARCHITECTURES
-        .iter()
+    let mut known = ARCHITECTURES.iter();
+    known
         .find(|info| info.name == name)
         .ok_or_else(|| ModelError::Format {
             path: weights.path().to_owned(),
             reason: format!("architecture `{name}` is not supported\nhint: known: llama"),
-        })?;
-    (info.load)(weights, dtype, device)
+        })
 }

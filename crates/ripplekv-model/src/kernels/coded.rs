@@ -70,7 +70,7 @@ fn numbers<S: Simd>(simd: S, codes: &[i8; LANES], factors: &Chunk, offsets: &Chu
     numbers
 }
 
-/// `sums[p][r] += rows[.., r] . panels[p]` for `R` rows and `P` panels of codes, in the order of inputs that every product
+/// `sums[p][r] = rows[.., r] . panels[p]` for `R` rows and `P` panels of codes, in the order of inputs that every product
 /// has. A sum waits for the one before it, so that several panels are read at a time.
 ///
 /// `rows`: `[chunks, R]`; each panel: `[chunks / 2]` runs.

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::coded::{CodedRun, accumulate_coded, decode, pack_codes};
 use super::micro::{Chunk, LANES, ROWS, accumulate_some};
 use super::rows::Rows;
-use crate::weights::{Matrix, RUN};
+use crate::weights::{Form, Matrix, RUN};
 
 /// Inputs over which a panel is read at a time: 32 KiB in f32.
 const INPUT_BLOCK: usize = 512;
@@ -96,6 +96,27 @@ impl Panels {
 
     pub(crate) fn outputs(&self) -> usize {
         self.outputs
+    }
+
+    /// Bytes of the weights as they are kept.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = match &self.store {
+            Store::F32(values) => size_of_val(&values[..]),
+            Store::F16(values) => size_of_val(&values[..]),
+            Store::Bf16(values) => size_of_val(&values[..]),
+            Store::Coded(runs) => size_of_val(&runs[..]),
+        };
+        bytes as u64
+    }
+
+    /// [`Panels::bytes`] of `outputs x inputs` weights in `form`.
+    pub(crate) fn bytes_in(form: Form, outputs: usize, inputs: usize) -> u64 {
+        let inputs = inputs.next_multiple_of(LANES);
+        let panel = match form {
+            Form::Numbers(dtype) => inputs * LANES * dtype.size_in_bytes(),
+            Form::Codes => inputs / RUN * size_of::<CodedRun>(),
+        };
+        (outputs.div_ceil(LANES) * panel) as u64
     }
 
     /// The same weights in f32, put in `room` where they are kept in another form.
@@ -414,6 +435,8 @@ mod tests {
     use crate::weights::Codes;
     use candle_core::Device;
     use candle_core::quantized::GgmlDType;
+    use rand::{RngCore, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
 
     fn random(rows: usize, columns: usize) -> Tensor {
         Tensor::randn(0f32, 1.0, (rows, columns), &Device::Cpu).unwrap()
@@ -477,37 +500,60 @@ mod tests {
         for rows in 1..=states.len() / inputs {
             let states = &states[..rows * inputs];
             let wanted = product(wide, states, inputs);
-            assert_eq!(product(narrow, states, inputs), wanted);
-            assert_eq!(product(made, states, inputs), wanted);
+            for other in [narrow, made] {
+                assert!(bits(&product(other, states, inputs)).eq(bits(&wanted)));
+            }
         }
         for output in 0..wide.outputs {
             let (mut a, mut b) = (vec![0.0; inputs], vec![0.0; inputs]);
             narrow.read_output(output, &mut a);
             wide.read_output(output, &mut b);
-            assert_eq!(a, b);
+            assert!(bits(&a).eq(bits(&b)));
         }
+    }
+
+    fn bits(values: &[f32]) -> impl Iterator<Item = u32> {
+        values.iter().map(|value| value.to_bits())
     }
 
     #[test]
     fn codes_give_the_bits_of_their_numbers() {
-        for (inputs, outputs) in [(32, 16), (160, 33), (576, 48)] {
-            let states = random(7, inputs).flatten_all().unwrap();
-            let states = states.to_vec1::<f32>().unwrap();
-            let codes = [made_up(outputs, inputs, 1), made_up(20, inputs, 2)];
-            let numbers = codes.each_ref().map(|codes| codes.numbers().unwrap());
-            let wide = Panels::of_numbers(&numbers).unwrap();
-            let coded = codes.each_ref().map(|codes| Matrix::Codes(codes.clone()));
-            let narrow = Panels::new(&coded).unwrap();
-            assert!(matches!(narrow.store, Store::Coded(_)));
-            same(&narrow, &wide, &states, inputs);
-            // beside another form they are numbers
-            let [first, second] = coded;
-            let half = second_half(&second);
-            let mixed = Panels::new(&[first, Matrix::Numbers(half.clone())]).unwrap();
-            assert!(matches!(mixed.store, Store::F32(_)));
-            let both = [numbers[0].clone(), half.to_dtype(DType::F32).unwrap()];
-            same(&mixed, &Panels::of_numbers(&both).unwrap(), &states, inputs);
+        // one run, a whole number of blocks of inputs, and some of one left over
+        for (inputs, outputs) in [(32, 16), (416, 33), (576, 48)] {
+            for dtype in [
+                GgmlDType::Q4_0,
+                GgmlDType::Q4_1,
+                GgmlDType::Q5_0,
+                GgmlDType::Q5_1,
+                GgmlDType::Q8_0,
+            ] {
+                codes_of(dtype, inputs, outputs);
+            }
         }
+    }
+
+    fn codes_of(dtype: GgmlDType, inputs: usize, outputs: usize) {
+        let states = random(7, inputs).flatten_all().unwrap();
+        let states = states.to_vec1::<f32>().unwrap();
+        let codes = [
+            made_up(dtype, outputs, inputs, 1),
+            made_up(dtype, 20, inputs, 2),
+        ];
+        let numbers = codes.each_ref().map(|codes| codes.numbers().unwrap());
+        let wide = Panels::of_numbers(&numbers).unwrap();
+        let coded = codes.each_ref().map(|codes| Matrix::Codes(codes.clone()));
+        let narrow = Panels::new(&coded).unwrap();
+        assert!(matches!(narrow.store, Store::Coded(_)));
+        let bytes = Panels::bytes_in(Form::Codes, outputs + 20, inputs);
+        assert_eq!(narrow.bytes(), bytes);
+        same(&narrow, &wide, &states, inputs);
+        // beside another form they are numbers
+        let [first, second] = coded;
+        let half = second_half(&second);
+        let mixed = Panels::new(&[first, Matrix::Numbers(half.clone())]).unwrap();
+        assert!(matches!(mixed.store, Store::F32(_)));
+        let both = [numbers[0].clone(), half.to_dtype(DType::F32).unwrap()];
+        same(&mixed, &Panels::of_numbers(&both).unwrap(), &states, inputs);
     }
 
     fn second_half(weight: &Matrix) -> Tensor {
@@ -517,18 +563,17 @@ mod tests {
         }
     }
 
-    /// Codes as a file could have them.
-    fn made_up(outputs: usize, inputs: usize, seed: usize) -> Codes {
-        let bytes: Vec<u8> = (0..outputs * inputs / RUN)
-            .flat_map(|run| {
-                let factor = f16::from_f32((run % 7) as f32 * 0.01 - 0.02);
-                let offset = f16::from_f32((run % 5) as f32 * 0.03 - 0.05);
-                let codes =
-                    (0..RUN / 2).map(move |place| ((run * 31 + place * 17 * seed) % 251) as u8);
-                let scales = [factor.to_le_bytes(), offset.to_le_bytes()].concat();
-                scales.into_iter().chain(codes)
-            })
-            .collect();
-        Codes::read(GgmlDType::Q4_1, inputs, &bytes).unwrap()
+    /// Codes as a file could have them: any codes, factors and offsets of both signs.
+    fn made_up(dtype: GgmlDType, outputs: usize, inputs: usize, seed: u64) -> Codes {
+        let has_offset = matches!(dtype, GgmlDType::Q4_1 | GgmlDType::Q5_1);
+        let mut bytes = vec![0; outputs * inputs / RUN * dtype.type_size()];
+        ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut bytes);
+        for block in bytes.chunks_exact_mut(dtype.type_size()) {
+            // the upper half of a number of 16 bits: its sign, an exponent of 2^-7, and the first of its other bits
+            for place in [1, 3].into_iter().take(1 + usize::from(has_offset)) {
+                block[place] = block[place] & 0x83 | 0x20;
+            }
+        }
+        Codes::read(dtype, inputs, &bytes).unwrap()
     }
 }

@@ -1,6 +1,6 @@
-//! Matrices of block-quantised files as the files have them: small whole numbers, with a factor and an offset for every
-//! run of inputs. Dequantising multiplies and adds once a number, so the f32 numbers can be made again wherever they are
-//! needed, bit for bit, from a quarter of their memory.
+//! Matrices of block-quantised files as the whole numbers that the files have, a byte each, with a factor and an offset for
+//! every run of inputs. Dequantising multiplies and adds once a number, so the f32 numbers can be made again wherever they
+//! are needed, bit for bit, from 10 bits instead of 32.
 
 use candle_core::quantized::GgmlDType;
 use candle_core::{Device, Tensor};
@@ -137,11 +137,6 @@ impl Codes {
             codes,
             scales,
         })
-    }
-
-    /// Bytes of so many numbers.
-    pub(super) fn bytes(numbers: usize) -> u64 {
-        (numbers + numbers / RUN * size_of::<Scale>()) as u64
     }
 
     /// The same matrix with output `source(o)` at every place `o`.

@@ -1,5 +1,5 @@
-//! GGUF files: every ggml type that candle reads. Asked for f32, matrices of the simple types stay as they are stored;
-//! the others are dequantised to the running number format at load.
+//! GGUF files: every ggml type that candle reads. Asked for f32, matrices of the simple types are kept as
+//! codes and those in f16 or bf16 as they are; the others are dequantised to the running number format at load.
 //! Llama's query and key rows are stored in the order of interleaved rope; they are put back in Hugging Face's
 //! half-split order, as transformers does when it loads the same file.
 
@@ -12,7 +12,7 @@ use candle_core::quantized::gguf_file::Content;
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Tensor};
 
-use super::{Codes, Matrix, Weights, check_shape, hash_files, kept_format};
+use super::{Codes, Form, Matrix, Weights, check_shape, hash_files, kept_format};
 use crate::{ModelConfig, ModelError};
 
 /// Weights of a GGUF file.
@@ -172,15 +172,6 @@ fn gguf_name(name: &str) -> Option<String> {
     Some(plain.to_owned())
 }
 
-/// The number format in which a tensor that is not kept as codes is kept when `asked` for.
-fn plain_format(stored: GgmlDType, asked: DType) -> DType {
-    match stored {
-        GgmlDType::F16 => kept_format(DType::F16, asked),
-        GgmlDType::BF16 => kept_format(DType::BF16, asked),
-        _ => asked,
-    }
-}
-
 /// Whether the rows of heads are stored in the order of interleaved rope.
 fn has_interleaved_heads(name: &str) -> bool {
     name.ends_with("q_proj.weight") || name.ends_with("k_proj.weight")
@@ -225,38 +216,35 @@ impl Weights for GgufWeights {
         dtype: DType,
         device: &Device,
     ) -> Result<Matrix, ModelError> {
-        let mut kept = dtype;
-        if dtype == DType::F32 {
-            let stored = self.stored(name, &shape)?;
-            let dim = self.config.head_dim;
-            match Codes::read(stored.dtype(), shape[1], &stored.data()?) {
-                Some(codes) if has_interleaved_heads(name) => {
-                    let halves = codes.with_outputs(|output| interleaved_row(output, dim));
-                    return Ok(Matrix::Codes(halves));
-                }
-                Some(codes) => return Ok(Matrix::Codes(codes)),
-                None => kept = plain_format(stored.dtype(), dtype),
+        match self.form(name, dtype) {
+            Form::Numbers(kept) => Ok(Matrix::Numbers(self.tensor(name, &shape, kept, device)?)),
+            Form::Codes => {
+                let stored = self.stored(name, &shape)?;
+                let codes = Codes::read(stored.dtype(), shape[1], &stored.data()?)
+                    .ok_or_else(|| self.wrong(name, "is not made of whole blocks".to_owned()))?;
+                let dim = self.config.head_dim;
+                Ok(Matrix::Codes(match has_interleaved_heads(name) {
+                    true => codes.with_outputs(|output| interleaved_row(output, dim)),
+                    false => codes,
+                }))
             }
         }
-        Ok(Matrix::Numbers(self.tensor(name, &shape, kept, device)?))
     }
 
-    fn kept_bytes(&self, dtype: DType) -> u64 {
-        let infos = self.content.tensor_infos.values();
-        infos
-            .map(|info| match *info.shape.dims() {
-                [outputs, inputs]
-                    if dtype == DType::F32 && Codes::are_kept(info.ggml_dtype, inputs) =>
-                {
-                    Codes::bytes(outputs * inputs)
-                }
-                [_, _] => {
-                    let kept = plain_format(info.ggml_dtype, dtype);
-                    (info.shape.elem_count() * kept.size_in_bytes()) as u64
-                }
-                _ => (info.shape.elem_count() * size_of::<f32>()) as u64,
-            })
-            .sum()
+    fn form(&self, name: &str, dtype: DType) -> Form {
+        let stored = gguf_name(name).and_then(|name| self.content.tensor_infos.get(&name));
+        let Some(info) = stored else {
+            // an error when it is read
+            return Form::Numbers(dtype);
+        };
+        match (info.ggml_dtype, info.shape.dims()) {
+            (GgmlDType::F16, _) => Form::Numbers(kept_format(DType::F16, dtype)),
+            (GgmlDType::BF16, _) => Form::Numbers(kept_format(DType::BF16, dtype)),
+            (stored, [_, inputs]) if dtype == DType::F32 && Codes::are_kept(stored, *inputs) => {
+                Form::Codes
+            }
+            _ => Form::Numbers(dtype),
+        }
     }
 
     fn config(&self) -> &ModelConfig {

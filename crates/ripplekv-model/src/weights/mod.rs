@@ -16,6 +16,15 @@ pub(crate) use codes::RUN;
 pub use gguf::{GgufWeights, read_gguf};
 pub use safetensors::FolderWeights;
 
+/// How the numbers of a weight matrix are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// In f32, f16 or bf16.
+    Numbers(DType),
+    /// As [`Codes`].
+    Codes,
+}
+
 /// A weight matrix `[outputs, inputs]` in the form in which it is kept.
 pub enum Matrix {
     /// In f32, f16 or bf16.
@@ -38,8 +47,7 @@ pub trait Weights {
         device: &Device,
     ) -> Result<Tensor, ModelError>;
 
-    /// The numbers of [`Weights::tensor`], bit for bit, in the smallest form that the file has of them: asked for f32,
-    /// weights of a file in f16 or bf16 stay as they are, and block-quantised ones are kept as codes.
+    /// The numbers of [`Weights::tensor`], bit for bit, in the form that [`Weights::form`] names.
     ///
     /// # Errors
     /// As [`Weights::tensor`].
@@ -53,9 +61,10 @@ pub trait Weights {
         Ok(Matrix::Numbers(self.tensor(name, &shape, dtype, device)?))
     }
 
-    /// Bytes of all weights in the forms that [`Weights::matrix`] gives.
-    fn kept_bytes(&self, dtype: DType) -> u64 {
-        self.config().weight_bytes(dtype)
+    /// The form in which a matrix is kept where `dtype` is asked for: weights of a file in f16 or bf16 are no more than that
+    /// in f32, and simple block-quantised ones no more than their codes.
+    fn form(&self, _name: &str, dtype: DType) -> Form {
+        Form::Numbers(dtype)
     }
 
     /// Configuration that came with the weights.

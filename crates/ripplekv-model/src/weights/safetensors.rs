@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use candle_core::{DType, Device, Tensor};
 use serde::Deserialize;
 
-use super::{Matrix, Weights, check_shape, hash_files, kept_format, mapped};
+use super::{Form, Matrix, Weights, check_shape, hash_files, kept_format, mapped};
 use crate::{ModelConfig, ModelError};
 
 /// Weights of a Hugging Face folder.
@@ -17,8 +17,8 @@ pub struct FolderWeights {
     files: Vec<PathBuf>,
     /// Place in `files` of every tensor.
     places: BTreeMap<String, usize>,
-    /// Tensors of the same number format, and how many numbers they are in all.
-    formats: Vec<(DType, usize)>,
+    /// Number format of every tensor.
+    formats: BTreeMap<String, DType>,
     config: ModelConfig,
 }
 
@@ -36,16 +36,15 @@ impl FolderWeights {
         let mut config = ModelConfig::from_json_file(&folder.join("config.json"))?;
         let files = shard_files(folder)?;
         let mut places = BTreeMap::new();
-        let mut formats: Vec<(DType, usize)> = Vec::new();
+        let mut formats = BTreeMap::new();
         for (place, file) in files.iter().enumerate() {
             let tensors = mapped::map_safetensors(file, folder)?;
             for (name, view) in tensors.tensors() {
-                let is_read = !(config.tied_head && name == "lm_head.weight");
-                places.insert(name, place);
                 // of another format than the known ones there is an error when it is read
-                if let (true, Ok(dtype)) = (is_read, DType::try_from(view.dtype())) {
-                    formats.push((dtype, view.shape().iter().product()));
+                if let Ok(dtype) = DType::try_from(view.dtype()) {
+                    formats.insert(name.clone(), dtype);
                 }
+                places.insert(name, place);
             }
         }
         // a folder may say nothing of tying and simply have no head
@@ -149,11 +148,9 @@ impl Weights for FolderWeights {
         Ok(Matrix::Numbers(stored.to_dtype(kept)?))
     }
 
-    fn kept_bytes(&self, dtype: DType) -> u64 {
-        let formats = self.formats.iter();
-        formats
-            .map(|(stored, numbers)| (numbers * kept_format(*stored, dtype).size_in_bytes()) as u64)
-            .sum()
+    fn form(&self, name: &str, dtype: DType) -> Form {
+        let stored = self.formats.get(name).copied();
+        Form::Numbers(kept_format(stored.unwrap_or(dtype), dtype))
     }
 
     fn config(&self) -> &ModelConfig {

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::document::{Attention, Forward, Grid, GridRun, Profile};
 use crate::arguments::{BenchArguments, BenchPart};
+use crate::commands::memory::widened_layer;
 use crate::failure::Failure;
 use crate::wiring;
 
@@ -235,9 +236,7 @@ fn forward(bench: &mut Bench<'_>) -> Result<Forward, Failure> {
         decode_read_bytes: kept_bytes(identity) + cache,
         memory_bytes_per_second: memory.bytes_per_second(),
         peak_rss_bytes: peak,
-        accounted_bytes: identity.shape.weight_bytes
-            + cache_bytes(identity, tokens)
-            + ALLOWANCE_BYTES,
+        accounted_bytes: held_bytes(identity) + cache_bytes(identity, tokens) + ALLOWANCE_BYTES,
     })
 }
 
@@ -303,7 +302,7 @@ fn grid(bench: &mut Bench<'_>) -> Result<Grid, Failure> {
         new_tokens,
         runs,
         peak_rss_bytes: peak_rss_bytes(),
-        accounted_bytes: identity.shape.weight_bytes
+        accounted_bytes: held_bytes(identity)
             + cache_bytes(identity, ids.len())
             + compressed.values().sum::<u64>()
             + ALLOWANCE_BYTES,
@@ -412,6 +411,11 @@ fn step_numbers(identity: &ModelIdentity) -> u64 {
     let feed_forward = 3 * shape.hidden_size * shape.intermediate_size;
     let head = shape.vocab_size * shape.hidden_size;
     (shape.layers * (attention + feed_forward) + head) as u64
+}
+
+/// Weights as they are kept, and the layer of them that a prefill has in f32.
+fn held_bytes(identity: &ModelIdentity) -> u64 {
+    identity.shape.weight_bytes + widened_layer(&identity.shape)
 }
 
 /// Bytes of the same matrices as they are kept; of a model whose embedding is not its head, their share of all.

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use candle_core::{Result, Tensor};
 use rayon::prelude::*;
 
-use super::layer::{Layer, LayerInF32, Workspace, add, by_pieces, with_workspace};
+use super::layer::{Layer, LayerOfPass, Workspace, add, by_pieces, with_workspace};
 use super::{Llama, ModelError, failure};
 use crate::decoder::{Forced, ForcedBranch, Move, Variants, host_slice};
 use crate::kernels::{KeyPanels, Seen, ValuePanels};
@@ -174,7 +174,6 @@ impl Llama {
         let mut local_errors: Vec<Option<f64>> = vec![None; all.len()];
         let mut room = Layer::default();
         for (index, layer) in self.layers.iter().enumerate() {
-            let layer = &layer.in_f32(&mut room);
             let directions = match variants.moves {
                 [] => Vec::new(),
                 _ => (variants.directions)(index)?,
@@ -197,6 +196,7 @@ impl Llama {
             let attend = all.partition_point(|variant| {
                 (variant.from_layer, variant.joins_by_sum().is_some()) <= (index, false)
             });
+            let layer = &layer.for_rows(active * tokens.len(), &mut room);
             let attending = Attending {
                 variants: &all[..attend],
                 index,
@@ -250,7 +250,7 @@ impl Llama {
     /// into `attended` and `along`.
     fn forced_attention(
         &self,
-        layer: &LayerInF32<'_>,
+        layer: &LayerOfPass<'_>,
         states: &[f32],
         attending: &Attending<'_>,
         buffers: &mut Buffers,

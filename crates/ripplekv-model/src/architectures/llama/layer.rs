@@ -11,6 +11,10 @@ use crate::kernels::{Attention, Chunk, Panels, ROWS, Rows, Seen, Sizes, rms_norm
 /// Most rows of one parallel piece: few, so that threads end together; enough to read weights and keys seldom.
 const MOST_ROWS: usize = 48;
 
+/// Rows from which on f32 is made of a layer's weights once instead of in every piece: it takes as long as making it in
+/// about six pieces.
+const ROWS_IN_F32: usize = 288;
+
 /// Rows of one parallel piece of so many: as many pieces for every thread, in whole groups of the products.
 fn piece_rows(rows: usize) -> usize {
     let pieces = rows.div_ceil(MOST_ROWS);
@@ -36,21 +40,45 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    /// The same weights in f32, for a pass over many rows: put in `room` where they are kept in another form.
-    pub(super) fn in_f32<'a>(&'a self, room: &'a mut Layer) -> LayerInF32<'a> {
-        LayerInF32 {
+    /// The weights for a pass over so many rows. For many they are in f32, put in `room` where they are kept in another
+    /// form; for few, making that would take longer than doing without. The bits of the pass are the same.
+    pub(super) fn for_rows<'a>(&'a self, rows: usize, room: &'a mut Layer) -> LayerOfPass<'a> {
+        let Self {
+            projections,
+            output,
+            gate_up,
+            down,
+            ..
+        } = self;
+        let [projections, output, gate_up, down] = match rows >= ROWS_IN_F32 {
+            true => [
+                projections.in_f32(&mut room.projections),
+                output.in_f32(&mut room.output),
+                gate_up.in_f32(&mut room.gate_up),
+                down.in_f32(&mut room.down),
+            ],
+            false => [projections, output, gate_up, down],
+        };
+        LayerOfPass {
             input_norm: &self.input_norm,
-            projections: self.projections.in_f32(&mut room.projections),
-            output: self.output.in_f32(&mut room.output),
+            projections,
+            output,
             post_norm: &self.post_norm,
-            gate_up: self.gate_up.in_f32(&mut room.gate_up),
-            down: self.down.in_f32(&mut room.down),
+            gate_up,
+            down,
         }
+    }
+
+    /// Bytes of the weights as they are kept.
+    pub(super) fn bytes(&self) -> u64 {
+        let matrices = [&self.projections, &self.output, &self.gate_up, &self.down];
+        let norms = size_of_val(&self.input_norm[..]) + size_of_val(&self.post_norm[..]);
+        matrices.map(Panels::bytes).iter().sum::<u64>() + norms as u64
     }
 }
 
-/// [`Layer`] in f32.
-pub(super) struct LayerInF32<'a> {
+/// Weights of one layer as a pass reads them.
+pub(super) struct LayerOfPass<'a> {
     pub(super) input_norm: &'a [f32],
     pub(super) projections: &'a Panels,
     pub(super) output: &'a Panels,
@@ -89,7 +117,7 @@ impl Llama {
     /// to the positions that `position` gives for each row.
     pub(super) fn project(
         &self,
-        layer: &LayerInF32<'_>,
+        layer: &LayerOfPass<'_>,
         states: &[f32],
         out: &mut [f32],
         position: impl Fn(usize) -> usize + Sync,
@@ -153,7 +181,12 @@ impl Llama {
     }
 
     /// Adds the output projection of `space.mixed` and then the feed-forward part to `states`, `[rows, hidden]`.
-    pub(super) fn finish(&self, layer: &LayerInF32<'_>, space: &mut Workspace, states: &mut [f32]) {
+    pub(super) fn finish(
+        &self,
+        layer: &LayerOfPass<'_>,
+        space: &mut Workspace,
+        states: &mut [f32],
+    ) {
         let mut projected = std::mem::take(&mut space.narrow);
         projected.resize(states.len(), 0.0);
         let mixed = std::mem::take(&mut space.mixed);
@@ -166,7 +199,7 @@ impl Llama {
     /// The output projection of `mixed`, `[rows, heads * head_dim]`, into `out`, `[rows, hidden]`.
     pub(super) fn project_output(
         &self,
-        layer: &LayerInF32<'_>,
+        layer: &LayerOfPass<'_>,
         space: &mut Workspace,
         mixed: &[f32],
         out: &mut [f32],
@@ -178,7 +211,7 @@ impl Llama {
     /// Adds the feed-forward part to `states`, `[rows, hidden]`.
     pub(super) fn feed_forward(
         &self,
-        layer: &LayerInF32<'_>,
+        layer: &LayerOfPass<'_>,
         space: &mut Workspace,
         states: &mut [f32],
     ) {

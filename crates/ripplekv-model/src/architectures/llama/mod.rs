@@ -15,13 +15,14 @@ use crate::decoder::{
 };
 use crate::kernels::{Panels, ROWS};
 use crate::rope::Rope;
-use crate::{ModelConfig, ModelError, Weights};
+use crate::{Form, ModelConfig, ModelError, Weights};
 use layer::Layer;
 
 pub(super) const INFO: ArchitectureInfo = ArchitectureInfo {
     name: "llama",
     summary: "RMSNorm, rope, grouped-query attention, SwiGLU",
     load: |weights, dtype, device| Ok(Box::new(Llama::load(weights, dtype, device)?)),
+    kept_bytes,
 };
 
 /// Positions behind the context length that generation may reach.
@@ -43,6 +44,82 @@ fn failure(message: String) -> ModelError {
     candle_core::Error::Msg(message).into()
 }
 
+/// Matrices that are multiplied as one: names and outputs of the parts, and the inputs of each.
+struct Fused {
+    parts: Vec<(String, usize)>,
+    inputs: usize,
+}
+
+impl Fused {
+    fn new(parts: &[(String, usize)], inputs: usize) -> Self {
+        Self {
+            parts: parts.to_vec(),
+            inputs,
+        }
+    }
+
+    /// As [`Panels::new`] keeps it.
+    fn kept_bytes(&self, weights: &dyn Weights, dtype: DType) -> u64 {
+        let mut forms = self.parts.iter().map(|(name, _)| weights.form(name, dtype));
+        let first = forms.next().unwrap_or(Form::Numbers(dtype));
+        let outputs = self.parts.iter().map(|(_, outputs)| outputs).sum();
+        Panels::bytes_in(
+            match forms.all(|form| form == first) {
+                true => first,
+                false => Form::Numbers(DType::F32),
+            },
+            outputs,
+            self.inputs,
+        )
+    }
+}
+
+/// The embedding, and the head where it is another matrix.
+fn vocabularies(config: &ModelConfig) -> Vec<Fused> {
+    let names = match config.tied_head {
+        true => &["model.embed_tokens.weight"][..],
+        false => &["model.embed_tokens.weight", "lm_head.weight"],
+    };
+    let matrix = |name: &&str| {
+        Fused::new(
+            &[((*name).to_owned(), config.vocab_size)],
+            config.hidden_size,
+        )
+    };
+    names.iter().map(matrix).collect()
+}
+
+/// Queries with keys and values, output projection, gate with up, down.
+fn of_layer(config: &ModelConfig, index: usize) -> [Fused; 4] {
+    let (hidden, inner) = (config.hidden_size, config.intermediate_size);
+    let query = config.heads * config.head_dim;
+    let key_value = config.kv_heads * config.head_dim;
+    let part =
+        |name: &str, outputs: usize| (format!("model.layers.{index}.{name}.weight"), outputs);
+    let projections = [
+        part("self_attn.q_proj", query),
+        part("self_attn.k_proj", key_value),
+        part("self_attn.v_proj", key_value),
+    ];
+    let gate_up = [part("mlp.gate_proj", inner), part("mlp.up_proj", inner)];
+    [
+        Fused::new(&projections, hidden),
+        Fused::new(&[part("self_attn.o_proj", hidden)], query),
+        Fused::new(&gate_up, hidden),
+        Fused::new(&[part("mlp.down_proj", hidden)], inner),
+    ]
+}
+
+/// See [`ArchitectureInfo::kept_bytes`].
+fn kept_bytes(weights: &dyn Weights, dtype: DType) -> u64 {
+    let config = weights.config();
+    let layers = (0..config.layers).flat_map(|index| of_layer(config, index));
+    let matrices = vocabularies(config).into_iter().chain(layers);
+    let matrices: u64 = matrices.map(|fused| fused.kept_bytes(weights, dtype)).sum();
+    let norms = (2 * config.layers + 1) * config.hidden_size;
+    matrices + (norms * size_of::<f32>()) as u64
+}
+
 impl Llama {
     fn load(weights: &dyn Weights, dtype: DType, device: &Device) -> Result<Self, ModelError> {
         if !device.is_cpu() {
@@ -52,49 +129,36 @@ impl Llama {
             )));
         }
         let config = weights.config().clone();
-        let (hidden, inner) = (config.hidden_size, config.intermediate_size);
-        let query = config.heads * config.head_dim;
-        let key_value = config.kv_heads * config.head_dim;
+        let hidden = config.hidden_size;
         let vector = |name: &str| -> Result<Vec<f32>, ModelError> {
             Ok(weights
                 .tensor(name, &[hidden], DType::F32, device)?
                 .to_vec1::<f32>()?)
         };
         // one tensor at a time is in memory beside its panels
-        let matrix = |parts: &[(String, usize)], inputs: usize| -> Result<Panels, ModelError> {
+        let matrix = |fused: &Fused| -> Result<Panels, ModelError> {
+            let Fused { parts, inputs } = fused;
             let parts = parts
                 .iter()
-                .map(|(name, outputs)| weights.matrix(name, [*outputs, inputs], dtype, device))
+                .map(|(name, outputs)| weights.matrix(name, [*outputs, *inputs], dtype, device))
                 .collect::<Result<Vec<_>, _>>()?;
             Ok(Panels::new(&parts)?)
         };
         // the largest first, while there is nothing beside it
-        let vocabulary = |name: &str| matrix(&[(name.to_owned(), config.vocab_size)], hidden);
-        let embedding = vocabulary("model.embed_tokens.weight")?;
-        let head = match config.tied_head {
-            true => None,
-            false => Some(vocabulary("lm_head.weight")?),
-        };
+        let vocabularies = vocabularies(&config);
+        let embedding = matrix(&vocabularies[0])?;
+        let head = vocabularies.get(1).map(matrix).transpose()?;
         let layers = (0..config.layers)
             .map(|index| {
                 let name = |part: &str| format!("model.layers.{index}.{part}.weight");
+                let [projections, output, gate_up, down] = of_layer(&config, index);
                 Ok(Layer {
                     input_norm: vector(&name("input_layernorm"))?,
-                    projections: matrix(
-                        &[
-                            (name("self_attn.q_proj"), query),
-                            (name("self_attn.k_proj"), key_value),
-                            (name("self_attn.v_proj"), key_value),
-                        ],
-                        hidden,
-                    )?,
-                    output: matrix(&[(name("self_attn.o_proj"), hidden)], query)?,
+                    projections: matrix(&projections)?,
+                    output: matrix(&output)?,
                     post_norm: vector(&name("post_attention_layernorm"))?,
-                    gate_up: matrix(
-                        &[(name("mlp.gate_proj"), inner), (name("mlp.up_proj"), inner)],
-                        hidden,
-                    )?,
-                    down: matrix(&[(name("mlp.down_proj"), hidden)], inner)?,
+                    gate_up: matrix(&gate_up)?,
+                    down: matrix(&down)?,
                 })
             })
             .collect::<Result<Vec<_>, ModelError>>()?;
@@ -176,6 +240,13 @@ impl Decoder for Llama {
 
     fn dtype(&self) -> DType {
         self.dtype
+    }
+
+    fn weight_bytes(&self) -> u64 {
+        let layers = self.layers.iter().map(Layer::bytes);
+        let vocabularies = [Some(&self.embedding), self.head.as_ref()];
+        let vocabularies = vocabularies.into_iter().flatten().map(Panels::bytes);
+        layers.chain(vocabularies).sum::<u64>() + size_of_val(&self.norm[..]) as u64
     }
 
     fn device(&self) -> &Device {

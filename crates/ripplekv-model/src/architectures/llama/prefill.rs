@@ -49,7 +49,7 @@ impl Llama {
         let mut hidden_change = Vec::new();
         let mut room = Layer::default();
         for (index, layer) in self.layers.iter().enumerate() {
-            let layer = &layer.in_f32(&mut room);
+            let layer = &layer.for_rows(n, &mut room);
             self.project(layer, &states, &mut projected, |row| row);
             let mut state = self.layer_state(&projected, n, window)?;
             if let Some(edit) = options.edit_values {
