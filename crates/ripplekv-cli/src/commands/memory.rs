@@ -9,7 +9,7 @@ use ripplekv_runner::profile::{ProfileRecipe, SIGMA_LADDER};
 use ripplekv_runner::spec::TimingMode;
 
 /// Resident memory of the program with a tokenizer and working memory of its threads, in bytes.
-const PROGRAM_BYTES: u64 = 75_000_000;
+const PROGRAM_BYTES: u64 = 60_000_000;
 
 /// Numbers that a row's logits are, one after the other, in memory at a time: panel by panel, row by row, for the caller.
 const LOGIT_COPIES: usize = 3;
@@ -56,7 +56,14 @@ impl Memory<'_> {
             let rows = kept.len() + usize::from(compared > 0 || kept.len() < totals.len());
             let decoding = self.decoding(rows, task.max_new_tokens);
             let after = decoding.max(self.forced_logits(compared));
-            entries * self.entry() + after.max(self.passing(longest))
+            let all = entries * self.entry();
+            match plan.prefill {
+                PrefillMode::Stream => all + after.max(self.passing(longest)),
+                // nothing is compressed before the prefill has ended
+                PrefillMode::Snapshot => {
+                    (whole * self.entry() + self.passing(longest)).max(all + after)
+                }
+            }
         };
         let together = match plan.timing {
             TimingMode::Shared => totals.len().max(1),

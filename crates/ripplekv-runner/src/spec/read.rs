@@ -43,7 +43,7 @@ pub const KEYS: &[KeyInfo] = &[
     key("models[].path", "text", "local GGUF file or Hugging Face folder"),
     key("models[].hub", "text", "repository `org/name` of the Hugging Face hub"),
     key("models[].revision", "text", "branch, tag or commit of the hub repository; default: main"),
-    key("models[].dtype", "f32", "number format to which weights are rounded: f32, f16 or bf16; with f32 they keep every bit that the file has, in no more memory than that takes; sums and cache are f32"),
+    key("models[].dtype", "f32", "number format to which weights are rounded: f16, bf16, or f32, which rounds none; sums and cache are f32"),
     key("tasks", "mapping", "which records to run"),
     key("tasks.pack", "text", "name or folder of the pack"),
     key("tasks.include", "list", "task and group names; default: every task of the pack"),
