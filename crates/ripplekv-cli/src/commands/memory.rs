@@ -23,13 +23,18 @@ fn floats(count: usize) -> u64 {
     (count * size_of::<f32>()) as u64
 }
 
+/// Numbers of one layer's matrices.
+pub(crate) fn layer_numbers(shape: &ModelShape) -> usize {
+    let attention = 2 * (shape.heads + shape.kv_heads) * shape.head_dim;
+    shape.hidden_size * (attention + 3 * shape.intermediate_size)
+}
+
 /// The layer that a pass over many rows has in f32, where weights are kept in less.
 pub(crate) fn widened_layer(shape: &ModelShape) -> u64 {
-    if shape.weight_bytes >= shape.parameters * size_of::<f32>() as u64 {
-        return 0;
+    match shape.weight_bytes < shape.parameters * size_of::<f32>() as u64 {
+        true => floats(layer_numbers(shape)),
+        false => 0,
     }
-    let attention = 2 * (shape.heads + shape.kv_heads) * shape.head_dim;
-    floats(shape.hidden_size * (attention + 3 * shape.intermediate_size))
 }
 
 impl Memory<'_> {

@@ -12,7 +12,7 @@ use candle_core::quantized::gguf_file::Content;
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{DType, Device, Tensor};
 
-use super::{Codes, Form, Matrix, Weights, check_shape, hash_files, kept_format};
+use super::{Codes, Form, Weights, check_shape, hash_files, kept_format};
 use crate::{ModelConfig, ModelError};
 
 /// Weights of a GGUF file.
@@ -177,21 +177,18 @@ fn has_interleaved_heads(name: &str) -> bool {
     name.ends_with("q_proj.weight") || name.ends_with("k_proj.weight")
 }
 
-/// Where the file has the row that [`half_split`] puts at `row`.
+/// Where the file has `row` of the half-split order: of a head, pairs lie interleaved, `[head_dim / 2, 2]`.
 fn interleaved_row(row: usize, head_dim: usize) -> usize {
     let (head, channel) = (row / head_dim, row % head_dim);
     let (half, pair) = (channel / (head_dim / 2), channel % (head_dim / 2));
     head * head_dim + 2 * pair + half
 }
 
-/// Rows of one head from interleaved pairs to two halves: `[heads, head_dim/2, 2, hidden]` to `[heads, 2, head_dim/2, hidden]`.
+/// Rows of heads in half-split order.
 fn half_split(tensor: &Tensor, head_dim: usize) -> candle_core::Result<Tensor> {
-    let (rows, columns) = tensor.dims2()?;
-    tensor
-        .reshape((rows / head_dim, head_dim / 2, 2, columns))?
-        .transpose(1, 2)?
-        .contiguous()?
-        .reshape((rows, columns))
+    let rows = tensor.dims2()?.0;
+    let sources = (0..rows).map(|row| interleaved_row(row, head_dim) as u32);
+    tensor.index_select(&Tensor::from_iter(sources, &Device::Cpu)?, 0)
 }
 
 impl Weights for GgufWeights {
@@ -209,26 +206,15 @@ impl Weights for GgufWeights {
         Ok(tensor.to_dtype(dtype)?.to_device(device)?)
     }
 
-    fn matrix(
-        &self,
-        name: &str,
-        shape: [usize; 2],
-        dtype: DType,
-        device: &Device,
-    ) -> Result<Matrix, ModelError> {
-        match self.form(name, dtype) {
-            Form::Numbers(kept) => Ok(Matrix::Numbers(self.tensor(name, &shape, kept, device)?)),
-            Form::Codes => {
-                let stored = self.stored(name, &shape)?;
-                let codes = Codes::read(stored.dtype(), shape[1], &stored.data()?)
-                    .ok_or_else(|| self.wrong(name, "is not made of whole blocks".to_owned()))?;
-                let dim = self.config.head_dim;
-                Ok(Matrix::Codes(match has_interleaved_heads(name) {
-                    true => codes.with_outputs(|output| interleaved_row(output, dim)),
-                    false => codes,
-                }))
-            }
-        }
+    fn codes(&self, name: &str, shape: [usize; 2]) -> Result<Codes, ModelError> {
+        let stored = self.stored(name, &shape)?;
+        let codes = Codes::read(stored.dtype(), shape[1], &stored.data()?)
+            .ok_or_else(|| self.wrong(name, "is not kept as codes".to_owned()))?;
+        let dim = self.config.head_dim;
+        Ok(match has_interleaved_heads(name) {
+            true => codes.with_outputs(|output| interleaved_row(output, dim)),
+            false => codes,
+        })
     }
 
     fn form(&self, name: &str, dtype: DType) -> Form {
@@ -265,14 +251,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_of_codes_go_where_rows_of_numbers_go() {
+    fn rows_go_from_pairs_to_halves() {
         let (heads, head_dim) = (3, 8);
-        let rows: Vec<u32> = (0..heads * head_dim).collect();
-        let tensor = Tensor::from_vec(rows, ((heads * head_dim) as usize, 1), &Device::Cpu);
-        let split = half_split(&tensor.unwrap(), head_dim as usize).unwrap();
-        let split = split.flatten_all().unwrap().to_vec1::<u32>().unwrap();
-        for (row, source) in split.into_iter().enumerate() {
-            assert_eq!(interleaved_row(row, head_dim as usize), source as usize);
+        let rows: Vec<u32> = (0..(heads * head_dim) as u32).collect();
+        let tensor = Tensor::from_vec(rows, (heads * head_dim, 1), &Device::Cpu).unwrap();
+        let flat = |tensor: Tensor| tensor.flatten_all().unwrap().to_vec1::<u32>().unwrap();
+        let pairs = tensor.reshape((heads, head_dim / 2, 2)).unwrap();
+        let halves = flat(pairs.transpose(1, 2).unwrap().contiguous().unwrap());
+        assert_eq!(flat(half_split(&tensor, head_dim).unwrap()), halves);
+        for (row, source) in halves.into_iter().enumerate() {
+            assert_eq!(interleaved_row(row, head_dim), source as usize);
         }
     }
 

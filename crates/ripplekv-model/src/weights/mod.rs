@@ -58,7 +58,22 @@ pub trait Weights {
         dtype: DType,
         device: &Device,
     ) -> Result<Matrix, ModelError> {
-        Ok(Matrix::Numbers(self.tensor(name, &shape, dtype, device)?))
+        Ok(match self.form(name, dtype) {
+            Form::Numbers(kept) => Matrix::Numbers(self.tensor(name, &shape, kept, device)?),
+            Form::Codes => Matrix::Codes(self.codes(name, shape)?),
+        })
+    }
+
+    /// A matrix whose [`Weights::form`] is codes.
+    ///
+    /// # Errors
+    /// As [`Weights::tensor`], and for every other matrix.
+    fn codes(&self, name: &str, _shape: [usize; 2]) -> Result<Codes, ModelError> {
+        Err(ModelError::Tensor {
+            path: self.path().to_owned(),
+            name: name.to_owned(),
+            reason: "is not kept as codes".to_owned(),
+        })
     }
 
     /// The form in which a matrix is kept where `dtype` is asked for: weights of a file in f16 or bf16 are no more than that

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use candle_core::{DType, Device, Tensor};
 use serde::Deserialize;
 
-use super::{Form, Matrix, Weights, check_shape, hash_files, kept_format, mapped};
+use super::{Form, Weights, check_shape, hash_files, kept_format, mapped};
 use crate::{ModelConfig, ModelError};
 
 /// Weights of a Hugging Face folder.
@@ -100,9 +100,14 @@ fn shard_files(folder: &Path) -> Result<Vec<PathBuf>, ModelError> {
         .collect()
 }
 
-impl FolderWeights {
-    /// A tensor in the file's own number format, checked against `shape`.
-    fn stored(&self, name: &str, shape: &[usize], device: &Device) -> Result<Tensor, ModelError> {
+impl Weights for FolderWeights {
+    fn tensor(
+        &self,
+        name: &str,
+        shape: &[usize],
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Tensor, ModelError> {
         let place = self.places.get(name).ok_or_else(|| ModelError::Tensor {
             path: self.folder.clone(),
             name: name.to_owned(),
@@ -121,31 +126,7 @@ impl FolderWeights {
                 ),
             });
         }
-        Ok(tensor)
-    }
-}
-
-impl Weights for FolderWeights {
-    fn tensor(
-        &self,
-        name: &str,
-        shape: &[usize],
-        dtype: DType,
-        device: &Device,
-    ) -> Result<Tensor, ModelError> {
-        Ok(self.stored(name, shape, device)?.to_dtype(dtype)?)
-    }
-
-    fn matrix(
-        &self,
-        name: &str,
-        shape: [usize; 2],
-        dtype: DType,
-        device: &Device,
-    ) -> Result<Matrix, ModelError> {
-        let stored = self.stored(name, &shape, device)?;
-        let kept = kept_format(stored.dtype(), dtype);
-        Ok(Matrix::Numbers(stored.to_dtype(kept)?))
+        Ok(tensor.to_dtype(dtype)?)
     }
 
     fn form(&self, name: &str, dtype: DType) -> Form {

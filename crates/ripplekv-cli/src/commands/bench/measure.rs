@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::document::{Attention, Forward, Grid, GridRun, Profile};
 use crate::arguments::{BenchArguments, BenchPart};
-use crate::commands::memory::widened_layer;
+use crate::commands::memory::{layer_numbers, widened_layer};
 use crate::failure::Failure;
 use crate::wiring;
 
@@ -407,10 +407,8 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
 /// Numbers of the matrices that a decoding step multiplies with: every layer's and the head's.
 fn step_numbers(identity: &ModelIdentity) -> u64 {
     let shape = &identity.shape;
-    let attention = 2 * shape.hidden_size * shape.head_dim * (shape.heads + shape.kv_heads);
-    let feed_forward = 3 * shape.hidden_size * shape.intermediate_size;
     let head = shape.vocab_size * shape.hidden_size;
-    (shape.layers * (attention + feed_forward) + head) as u64
+    (shape.layers * layer_numbers(shape) + head) as u64
 }
 
 /// Weights as they are kept, and the layer of them that a prefill has in f32.
