@@ -74,10 +74,10 @@ fn begin<'a>(
     check(request)?;
     let options = PrefillOptions {
         needs: Needs {
-            window_queries: ENTROPY_WINDOW,
+            window_queries: if request.signals { ENTROPY_WINDOW } else { 0 },
             ..Needs::default()
         },
-        hidden_change: true,
+        hidden_change: request.signals,
         ..PrefillOptions::default()
     };
     let prefill = decoder
@@ -158,11 +158,13 @@ fn perturb(
         output.hidden_change.clear();
         return Ok(output);
     }
-    let window = ENTROPY_WINDOW.min(request.ids.len());
-    let layers = prefill.snapshot.layers.par_iter();
-    output.window_entropy = layers
-        .map(|layer| window_entropy(layer, window).map_err(prompt_error))
-        .collect::<Result<Vec<f64>, _>>()?;
+    if request.signals {
+        let window = ENTROPY_WINDOW.min(request.ids.len());
+        let layers = prefill.snapshot.layers.par_iter();
+        output.window_entropy = layers
+            .map(|layer| window_entropy(layer, window).map_err(prompt_error))
+            .collect::<Result<Vec<f64>, _>>()?;
+    }
     let measured = match request.inject {
         Injection::Cache => probe.in_cache(on_layer)?,
         Injection::Prefill => {
@@ -175,7 +177,7 @@ fn perturb(
     for measured in measured {
         output.kl.push(measured.kl);
         output.local_response.push(measured.local_response);
-        output.all_layers_kl.push(measured.all_layers_kl);
+        output.all_layers_kl.extend(measured.all_layers_kl);
     }
     Ok(output)
 }
@@ -202,7 +204,7 @@ fn check(request: &SensitivityRequest<'_>) -> Result<(), EngineError> {
 struct Measured {
     kl: Vec<f64>,
     local_response: Vec<f64>,
-    all_layers_kl: f64,
+    all_layers_kl: Option<f64>,
 }
 
 struct Probe<'a> {
@@ -263,8 +265,10 @@ impl Probe<'_> {
             for layer in 0..self.layers() {
                 moves.extend((0..draws).map(|draw| along(Some(layer), draw, sigma)));
             }
-            // a control needs no second draw
-            moves.push(along(None, 0, sigma));
+            if self.request.signals {
+                // a control needs no second draw
+                moves.push(along(None, 0, sigma));
+            }
         }
         let directions = |layer: usize| {
             let values = &self.snapshot().layers[layer].values;
@@ -290,14 +294,15 @@ impl Probe<'_> {
             let layers = draws_of_layers.chunks_exact(draws);
             layers.map(|draws| mean_of(draws, value)).collect()
         };
-        let of_sigmas = results[1..].chunks_exact(self.layers() * draws + 1);
-        let measured = of_sigmas.filter_map(|results| {
-            let (control, single) = results.split_last()?;
-            Some(Measured {
+        let single = self.layers() * draws;
+        let of_sigmas = results[1..].chunks_exact(single + usize::from(self.request.signals));
+        let measured = of_sigmas.map(|results| {
+            let (single, control) = results.split_at(single);
+            Measured {
                 kl: of_layers(single, |draw| mean(&draw.rows)),
                 local_response: of_layers(single, |draw| draw.local_error.unwrap_or_default()),
-                all_layers_kl: mean(&control.rows),
-            })
+                all_layers_kl: control.first().map(|control| mean(&control.rows)),
+            }
         });
         Ok(measured.collect())
     }
@@ -311,7 +316,7 @@ impl Probe<'_> {
         let mut measured = Measured {
             kl: Vec::new(),
             local_response: Vec::new(),
-            all_layers_kl: 0.0,
+            all_layers_kl: None,
         };
         for layer in 0..self.layers() {
             let (kl, local) = self.prefilled(sigma, Some(layer), self.request.draws)?;
@@ -319,7 +324,9 @@ impl Probe<'_> {
             measured.local_response.push(local);
             on_layer(layer + 1);
         }
-        measured.all_layers_kl = self.prefilled(sigma, None, 1)?.0;
+        if self.request.signals {
+            measured.all_layers_kl = Some(self.prefilled(sigma, None, 1)?.0);
+        }
         Ok(measured)
     }
 
@@ -342,7 +349,7 @@ impl Probe<'_> {
             };
             let options = PrefillOptions {
                 // the same work as the reference's prefill, so that equal values give equal bits
-                hidden_change: true,
+                hidden_change: self.request.signals,
                 edit_values: Some(&edit),
                 ..PrefillOptions::default()
             };

@@ -242,6 +242,9 @@ pub struct SensitivityRequest<'a> {
     pub inject: Injection,
     /// See [`FirstToken`]; without meaning for [`Injection::Prefill`], where every position counts.
     pub first_token: FirstToken,
+    /// Whether the control and the signals that are no sensitivity are measured too: `all_layers_kl`, `window_entropy` and
+    /// `hidden_change` of the output, which are empty otherwise.
+    pub signals: bool,
 }
 
 /// What perturbing the layers of one prompt did. KL in nats, mean over answer positions and draws.
@@ -255,7 +258,7 @@ pub struct SensitivityOutput {
     pub kl: Vec<Vec<f64>>,
     /// The perturbed layer's own relative attention-output error (Frobenius), `[sigma][layer]`.
     pub local_response: Vec<Vec<f64>>,
-    /// KL with every layer perturbed at once, by the first draw of each, `[sigma]`.
+    /// Control: KL with every layer perturbed at once, by the first draw of each, `[sigma]`.
     pub all_layers_kl: Vec<f64>,
     /// Mean entropy of the last 64 queries' attention over the prompt, in nats, `[layer]`.
     pub window_entropy: Vec<f64>,

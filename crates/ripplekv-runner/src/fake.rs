@@ -437,6 +437,7 @@ fn made_up_sensitivity(request: &SensitivityRequest<'_>) -> SensitivityOutput {
         .map(|sigma| by_layer(&|layer| kl(*sigma, layer)))
         .collect();
     let answer = request.answer_tokens.min(request.ids.len());
+    let signal = |values: Vec<f64>| if request.signals { values } else { Vec::new() };
     SensitivityOutput {
         answer_ids: request.ids[..answer].to_vec(),
         positions: answer.saturating_sub(1),
@@ -445,13 +446,14 @@ fn made_up_sensitivity(request: &SensitivityRequest<'_>) -> SensitivityOutput {
             .iter()
             .map(|sigma| by_layer(&|layer| sigma / (1.0 + layer as f64)))
             .collect(),
-        all_layers_kl: rows
-            .iter()
-            .map(|row| 2.0 * row.iter().sum::<f64>())
-            .collect(),
+        all_layers_kl: signal(
+            rows.iter()
+                .map(|row| 2.0 * row.iter().sum::<f64>())
+                .collect(),
+        ),
         kl: rows,
-        window_entropy: by_layer(&|layer| 1.0 + chance(layer)),
-        hidden_change: by_layer(&|layer| 0.1 * (1.0 + layer as f64)),
+        window_entropy: signal(by_layer(&|layer| 1.0 + chance(layer))),
+        hidden_change: signal(by_layer(&|layer| 0.1 * (1.0 + layer as f64))),
     }
 }
 

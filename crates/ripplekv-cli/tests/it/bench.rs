@@ -77,6 +77,9 @@ fn measurements_add_up_in_one_file_and_stand_beside_the_peers() {
     );
     let profile = line("profile of one sample alone, 64 tokens, answer of 32");
     assert_eq!(profile["unit"], "own prefills");
+    let with_signals =
+        line("profile with signals and control, each of 4 samples, 64 tokens, answer of 32");
+    assert_eq!(with_signals["target"], "-");
     let attention = line("attention of one layer, 64 tokens");
     assert_eq!(attention["peer"], 100.0);
     assert!(attention["ours"].as_f64().unwrap() > 0.0);
@@ -127,6 +130,12 @@ fn wrong_files_and_lengths_are_named() {
     assert!(
         wrong_peers.contains("peers.json: missing field"),
         "{wrong_peers}"
+    );
+    folder.write("ours.json", r#"{"schema": 1, "forward": []}"#);
+    let older = error(&["--model", "tiny", "--out", "ours.json"]);
+    assert!(
+        older.contains("ours.json: schema: this program reads 2, the file has 1\nhint: remove"),
+        "{older}"
     );
     let unknown = error(&["--prompts", "prompts.json", "--model", "tinny"]);
     assert!(unknown.contains("unknown model 'tinny'"), "{unknown}");

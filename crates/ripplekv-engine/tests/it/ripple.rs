@@ -41,6 +41,7 @@ fn sensitivity<'a>(
         positions: NoisePositions::All,
         inject: Injection::Cache,
         first_token: FirstToken::Skip,
+        signals: true,
     }
 }
 
@@ -146,6 +147,18 @@ fn controls_of_sensitivity(engine: &mut dyn Engine, ids: &[u32], variants: &[Var
         assert_eq!(output.hidden_change.len(), layers);
         // the same again, to the bit
         assert_eq!(measured(engine, &request).unwrap(), output);
+        // and so where nothing else is measured
+        let bare = SensitivityRequest {
+            signals: false,
+            ..request
+        };
+        let expected = SensitivityOutput {
+            all_layers_kl: Vec::new(),
+            window_entropy: Vec::new(),
+            hidden_change: Vec::new(),
+            ..output
+        };
+        assert_eq!(measured(engine, &bare).unwrap(), expected);
     }
 }
 

@@ -59,6 +59,7 @@ fn matrix(signal: &str, profile: &ProfileDocument) -> Option<Matrix> {
     let values: fn(&ProfileSample) -> &Vec<f64> = match signal {
         "sensitivity" => |sample| &sample.kl,
         "local-response" => |sample| &sample.local_response,
+        _ if !profile.recipe.signals => return None,
         "window-entropy" => |sample| &sample.window_entropy,
         "hidden-change" => |sample| &sample.hidden_change,
         _ => return None,

@@ -6,7 +6,8 @@ use ripplekv_runner::profile::ProfileSample;
 
 pub(super) fn build(evidence: &Evidence) -> Option<Table> {
     let profile = evidence.profile.as_ref()?;
-    let columns = vec![
+    let signals = profile.recipe.signals;
+    let mut columns = vec![
         Column::label("model").spare(),
         Column::number("layer"),
         Column::number("sensitivity"),
@@ -15,9 +16,10 @@ pub(super) fn build(evidence: &Evidence) -> Option<Table> {
         Column::number("median"),
         Column::number("90th percentile"),
         Column::number("local response"),
-        Column::number("window entropy"),
-        Column::number("hidden change"),
     ];
+    if signals {
+        columns.extend(["window entropy", "hidden change"].map(Column::number));
+    }
     let mean = |values: fn(&ProfileSample) -> &Vec<f64>, layer: usize| {
         let total: f64 = profile
             .samples
@@ -39,7 +41,7 @@ pub(super) fn build(evidence: &Evidence) -> Option<Table> {
                 .filter(|other| **other > sensitivity.mean)
                 .count()
                 + 1;
-            vec![
+            let mut row = vec![
                 Value::text(evidence.model.clone()),
                 Value::count(layer),
                 Value::number(Some(sensitivity.mean), kl),
@@ -53,16 +55,32 @@ pub(super) fn build(evidence: &Evidence) -> Option<Table> {
                 Value::number(Some(sensitivity.median), kl),
                 Value::number(Some(sensitivity.p90), kl),
                 Value::number(Some(mean(|sample| &sample.local_response, layer)), 4),
-                Value::number(Some(mean(|sample| &sample.window_entropy, layer)), 3),
-                Value::number(Some(mean(|sample| &sample.hidden_change, layer)), 4),
-            ]
+            ];
+            if signals {
+                row.extend([
+                    Value::number(Some(mean(|sample| &sample.window_entropy, layer)), 3),
+                    Value::number(Some(mean(|sample| &sample.hidden_change, layer)), 4),
+                ]);
+            }
+            row
         })
         .collect();
-    let control: f64 = profile
+    let controls: Vec<f64> = profile
         .samples
         .iter()
-        .map(|sample| sample.all_layers_kl)
-        .sum();
+        .filter_map(|sample| sample.all_layers_kl)
+        .collect();
+    let control = match controls.as_slice() {
+        [] => "Control and signals were not measured (profile.signals: false).".to_owned(),
+        controls => format!(
+            "Control, every layer perturbed at once: {:.3} nats.",
+            controls.iter().sum::<f64>() / controls.len() as f64
+        ),
+    };
+    let of_signals = match signals {
+        true => " Window entropy in nats. Hidden change: 1 - cosine of the layer's input and output states.",
+        false => "",
+    };
     let reliability = profile.reliability.map_or(
         "Reliability: none below 4 samples.".to_owned(),
         |known| {
@@ -81,15 +99,14 @@ pub(super) fn build(evidence: &Evidence) -> Option<Table> {
         }],
         notes: vec![
             format!(
-                "KL of the final distribution in nats under value noise of one layer, sigma {}; {} samples of {}, {} dropped. Interval: bootstrap over samples. Control, every layer perturbed at once: {:.3} nats.",
+                "KL of the final distribution in nats under value noise of one layer, sigma {}; {} samples of {}, {} dropped. Interval: bootstrap over samples. {control}",
                 profile.sigma.chosen,
                 profile.samples.len(),
                 profile.recipe.calibration,
                 profile.dropped.len(),
-                control / profile.samples.len() as f64
             ),
             reliability,
-            "Local response: the layer's own relative attention-output error under the same noise. Window entropy in nats. Hidden change: 1 - cosine of the layer's input and output states.".to_owned(),
+            format!("Local response: the layer's own relative attention-output error under the same noise.{of_signals}"),
         ],
     })
 }

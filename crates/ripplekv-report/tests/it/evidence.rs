@@ -234,6 +234,35 @@ fn unsound_files_are_named_and_the_rest_goes_on() {
 }
 
 #[test]
+fn a_profile_without_signals_is_reported_without_them() {
+    let results = TempDir::new().unwrap();
+    Folder::quickstart().write_with(results.path(), |_, _| ());
+    let layers = Layers::realistic();
+    let mut bare = layers.profile();
+    bare.recipe.signals = false;
+    for sample in &mut bare.samples {
+        sample.window_entropy.clear();
+        sample.hidden_change.clear();
+        sample.all_layers_kl = None;
+    }
+    bare.content_hash = content_hash(&bare);
+    layers.write_profile(results.path(), &bare);
+    let out = TempDir::new().unwrap();
+    let warnings = reported(results.path(), out.path()).warnings;
+    let page = read(out.path(), "report.md");
+    assert!(
+        !warnings.iter().any(|warning| warning.contains("profile")),
+        "{warnings:?}"
+    );
+    assert!(
+        page.contains("local response |\n")
+            && page.contains("Control and signals were not measured"),
+        "{page}"
+    );
+    assert!(!page.contains("window entropy") && !page.contains("hidden change"));
+}
+
+#[test]
 fn records_of_another_profile_are_left_out_and_named() {
     let folder = Folder::quickstart();
     let results = TempDir::new().unwrap();

@@ -82,7 +82,7 @@ impl Layers {
                     hidden_change: over(&|layer| {
                         0.3 - 0.005 * layer as f64 + 0.01 * noise("hidden", layer, sample)
                     }),
-                    all_layers_kl: 0.9,
+                    all_layers_kl: Some(0.9),
                 }
             })
             .collect();
@@ -118,6 +118,7 @@ impl Layers {
                 inject: Injection::Cache,
                 first_token: FirstToken::Skip,
                 stop_at_reliability: None,
+                signals: true,
                 protocol: json!({}),
                 numerics: 1,
             },

@@ -147,6 +147,7 @@ pub(crate) fn profile(
         inject: wanted.inject,
         first_token: wanted.first_token,
         stop_at_reliability: wanted.stop_at_reliability,
+        signals: wanted.signals,
         protocol: json!({
             "chat_template": protocol.chat_template,
             "bos": protocol.bos,
@@ -188,6 +189,14 @@ pub(crate) fn damage(
     };
     let params = (entry.parse)(&Value::Object(wanted.params.clone()))
         .map_err(|problem| methods::parameter_error(spec, entry, "damage", problem))?;
+    if !spec.profile.signals {
+        let message = "`damage` ranks layers by these signals as well, so they are needed";
+        let hint = "leave `signals` out, or leave `damage` out";
+        return Err(spec
+            .source
+            .error("profile.signals", message.to_owned(), Some(hint.to_owned()))
+            .into());
+    }
     let budgets = if wanted.budgets.is_empty() {
         methods::budgets(spec, catalog, &spec.budgets, "budgets")?
     } else {

@@ -37,10 +37,23 @@ pub struct ProfileRecipe {
     pub first_token: FirstToken,
     /// Corrected split-half reliability at which sampling stops early.
     pub stop_at_reliability: Option<f64>,
+    /// Whether samples hold more than the sensitivity and the local response. The sensitivity does not depend on it.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub signals: bool,
     /// Chat template rule, bos rule and context limit of the prompts.
     pub protocol: serde_json::Value,
     /// Constant of the numeric code.
     pub numerics: u32,
+}
+
+/// Recipes from before there was a choice have signals, and keep their hashes.
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
+fn is_true(flag: &bool) -> bool {
+    *flag
 }
 
 /// The model that was profiled.
@@ -60,7 +73,7 @@ pub struct ProfileModel {
     pub dtype: String,
 }
 
-/// One calibration sample. Every list is of length L.
+/// One calibration sample. Every list is of length L, or absent where [`ProfileRecipe::signals`] is false.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileSample {
     /// Task of the calibration pack.
@@ -77,12 +90,15 @@ pub struct ProfileSample {
     pub kl: Vec<f64>,
     /// The layer's own relative attention-output error under the same noise.
     pub local_response: Vec<f64>,
-    /// Mean entropy of the window's attention, in nats.
+    /// Mean entropy of the window's attention, in nats. A signal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub window_entropy: Vec<f64>,
-    /// 1 - mean cosine of a layer's input and output states.
+    /// 1 - mean cosine of a layer's input and output states. A signal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden_change: Vec<f64>,
-    /// Control: KL with every layer perturbed at once, by the first draw of each.
-    pub all_layers_kl: f64,
+    /// Control: KL with every layer perturbed at once, by the first draw of each. Measured with the signals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub all_layers_kl: Option<f64>,
 }
 
 /// A calibration sample that could not be used.

@@ -13,7 +13,7 @@ use crate::profile::prompts::{CalibrationPrompt, prompts};
 use crate::profile::sigma;
 use crate::profile::store::{self, Partial, PartialLine};
 use crate::profile::summary::{self, LEAST_FOR_RELIABILITY};
-use crate::profile::together::{Pass, group_size, usable};
+use crate::profile::together::{Expected, Pass, group_size, usable};
 use crate::profile::{DroppedSample, PROFILE_SCHEMA, ProfileDocument, ProfileSample, SigmaChoice};
 use crate::run::{Event, StopSignal, Teller, milliseconds};
 use crate::store::locks::{Claim, try_claim};
@@ -309,6 +309,11 @@ impl Measurement<'_, '_> {
         let stop = self.stage.stop;
         let model = self.engine.identity().name.clone();
         let layers = self.engine.identity().shape.layers;
+        let expected = Expected {
+            sigmas: sigmas.len(),
+            layers,
+            signals: pass.signals(recipe),
+        };
         let mut started = Instant::now();
         let (teller, partial) = (&mut *self.teller, &mut self.partial);
         let mut keep =
@@ -354,6 +359,7 @@ impl Measurement<'_, '_> {
                 positions: recipe.positions,
                 inject: recipe.inject,
                 first_token: recipe.first_token,
+                signals: expected.signals,
             })
             .collect();
         let mut failure = Ok(());
@@ -375,7 +381,7 @@ impl Measurement<'_, '_> {
                     }
                     SensitivityNews::Done(result) => result,
                 };
-                failure = usable(result, &model, name, sigmas.len(), layers)
+                failure = usable(result, &model, name, expected)
                     .and_then(|found| keep(teller, *place, prompt, found));
                 if failure.is_err() || stop.is_set() {
                     return ControlFlow::Break(());

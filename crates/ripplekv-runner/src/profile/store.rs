@@ -147,13 +147,14 @@ fn other(path: &Path, field: &str, stored: &Value, now: &Value) -> RunnerError {
 /// First field in which two objects differ.
 fn difference(stored: &Value, now: &Value) -> Option<(String, Value, Value)> {
     let (stored, now) = (stored.as_object()?, now.as_object()?);
+    let value = |map: &serde_json::Map<String, Value>, field: &str| {
+        map.get(field).cloned().unwrap_or(Value::Null)
+    };
     stored
-        .iter()
-        .find(|(field, value)| now.get(*field) != Some(*value))
-        .map(|(field, value)| {
-            let now = now.get(field).cloned().unwrap_or(Value::Null);
-            (field.clone(), value.clone(), now)
-        })
+        .keys()
+        .chain(now.keys())
+        .find(|field| stored.get(*field) != now.get(*field))
+        .map(|field| (field.clone(), value(stored, field), value(now, field)))
 }
 
 /// Fields that may be absent.
@@ -201,16 +202,25 @@ fn check_lengths(path: &Path, document: &ProfileDocument) -> Result<(), RunnerEr
     if document.sensitivity.len() != layers {
         return Err(wrong("sensitivity".to_owned(), document.sensitivity.len()));
     }
+    let signals = document.recipe.signals;
+    let of_signals = if signals { layers } else { 0 };
     for (place, sample) in document.samples.iter().enumerate() {
-        for (name, values) in [
-            ("kl", &sample.kl),
-            ("local_response", &sample.local_response),
-            ("window_entropy", &sample.window_entropy),
-            ("hidden_change", &sample.hidden_change),
+        for (name, values, wanted) in [
+            ("kl", &sample.kl, layers),
+            ("local_response", &sample.local_response, layers),
+            ("window_entropy", &sample.window_entropy, of_signals),
+            ("hidden_change", &sample.hidden_change, of_signals),
         ] {
-            if values.len() != layers {
+            if values.len() != wanted {
                 return Err(wrong(format!("samples[{place}].{name}"), values.len()));
             }
+        }
+        if sample.all_layers_kl.is_some() != signals {
+            let message = format!(
+                "samples[{place}].all_layers_kl: recipe.signals is {signals}, but it is {}",
+                if signals { "absent" } else { "there" }
+            );
+            return Err(damaged(path, None, message));
         }
     }
     Ok(())

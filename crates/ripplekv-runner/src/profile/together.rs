@@ -8,7 +8,7 @@ use crate::plan::PlannedProfile;
 use crate::profile::prompts::{CalibrationPrompt, prompts};
 use crate::profile::sigma::SIGMA_LADDER;
 use crate::profile::store::PartialLine;
-use crate::profile::{DroppedSample, ProfileSample};
+use crate::profile::{DroppedSample, ProfileRecipe, ProfileSample};
 
 /// Answer positions without which a sample says nothing.
 pub(crate) const LEAST_POSITIONS: usize = 2;
@@ -70,6 +70,11 @@ impl Pass {
         }
     }
 
+    /// Whether more than the sensitivity is kept.
+    pub(crate) fn signals(self, recipe: &ProfileRecipe) -> bool {
+        matches!(self, Self::At(_)) && recipe.signals
+    }
+
     /// How a measured sample is stored; the error of `found` says why it is left out.
     pub(crate) fn line(
         self,
@@ -93,7 +98,7 @@ impl Pass {
                 local_response: output.local_response.into_iter().next().unwrap_or_default(),
                 window_entropy: output.window_entropy,
                 hidden_change: output.hidden_change,
-                all_layers_kl: output.all_layers_kl.first().copied().unwrap_or_default(),
+                all_layers_kl: output.all_layers_kl.first().copied(),
             }),
             (Self::At(_), Err(reason)) => PartialLine::Dropped(DroppedSample {
                 task,
@@ -104,13 +109,20 @@ impl Pass {
     }
 }
 
+/// How many numbers the engine is to find.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expected {
+    pub(crate) sigmas: usize,
+    pub(crate) layers: usize,
+    pub(crate) signals: bool,
+}
+
 /// What the engine found, checked. The inner error says why the sample cannot be used; the outer one stops the stage.
 pub(crate) fn usable(
     result: Result<SensitivityOutput, EngineError>,
     model: &str,
     name: &str,
-    sigmas: usize,
-    layers: usize,
+    expected: Expected,
 ) -> Result<Result<SensitivityOutput, String>, RunnerError> {
     let output = match result {
         Ok(output) => output,
@@ -132,7 +144,7 @@ pub(crate) fn usable(
             output.positions
         )));
     }
-    check_numbers(&output, sigmas, layers).map_err(|problem| RunnerError::Data {
+    check_numbers(&output, expected).map_err(|problem| RunnerError::Data {
         message: format!("model '{model}', calibration sample '{name}': {problem}"),
         hint: "the model gives no usable numbers on this prompt; check its files".to_owned(),
     })?;
@@ -140,7 +152,12 @@ pub(crate) fn usable(
 }
 
 /// Every list has its length and every number is one.
-fn check_numbers(output: &SensitivityOutput, sigmas: usize, layers: usize) -> Result<(), String> {
+fn check_numbers(output: &SensitivityOutput, expected: Expected) -> Result<(), String> {
+    let Expected {
+        sigmas,
+        layers,
+        signals,
+    } = expected;
     let per_layer = |name: &str, values: &[f64]| match values.iter().position(|v| !v.is_finite()) {
         Some(layer) => Err(format!("layer {layer}: {name} is {}", values[layer])),
         None if values.len() != layers => {
@@ -159,6 +176,9 @@ fn check_numbers(output: &SensitivityOutput, sigmas: usize, layers: usize) -> Re
             ));
         }
         rows.iter().try_for_each(|row| per_layer(name, row))?;
+    }
+    if !signals {
+        return Ok(());
     }
     per_layer("window entropy", &output.window_entropy)?;
     per_layer("hidden change", &output.hidden_change)?;
@@ -221,20 +241,42 @@ mod tests {
             window_entropy: vec![1.0, 1.0],
             hidden_change: vec![0.1, 0.1],
         };
-        assert_eq!(check_numbers(&good, 1, 2), Ok(()));
+        let expected = Expected {
+            sigmas: 1,
+            layers: 2,
+            signals: true,
+        };
+        assert_eq!(check_numbers(&good, expected), Ok(()));
         let mut bad = good.clone();
         bad.kl[0][1] = f64::NAN;
         assert_eq!(
-            check_numbers(&bad, 1, 2),
+            check_numbers(&bad, expected),
             Err("layer 1: KL is NaN".to_owned())
         );
         let mut bad = good.clone();
         bad.all_layers_kl[0] = f64::INFINITY;
-        assert!(check_numbers(&bad, 1, 2).is_err());
-        assert!(check_numbers(&good, 1, 3).is_err(), "a layer is missing");
-        assert!(
-            check_numbers(&good, 2, 2).is_err(),
-            "a noise scale is missing"
-        );
+        assert!(check_numbers(&bad, expected).is_err());
+        let more_layers = Expected {
+            layers: 3,
+            ..expected
+        };
+        assert!(check_numbers(&good, more_layers).is_err());
+        let more_sigmas = Expected {
+            sigmas: 2,
+            ..expected
+        };
+        assert!(check_numbers(&good, more_sigmas).is_err());
+        let bare = SensitivityOutput {
+            all_layers_kl: Vec::new(),
+            window_entropy: Vec::new(),
+            hidden_change: Vec::new(),
+            ..good
+        };
+        assert!(check_numbers(&bare, expected).is_err());
+        let without_signals = Expected {
+            signals: false,
+            ..expected
+        };
+        assert_eq!(check_numbers(&bare, without_signals), Ok(()));
     }
 }

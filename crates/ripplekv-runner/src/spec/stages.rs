@@ -37,6 +37,8 @@ pub struct ProfileSpec {
     pub first_token: FirstToken,
     /// Corrected split-half reliability, between 0 and 1, at which sampling stops.
     pub stop_at_reliability: Option<f64>,
+    /// Whether the signals that `damage` ranks beside the sensitivity are measured, and the control.
+    pub signals: bool,
 }
 
 impl Default for ProfileSpec {
@@ -54,6 +56,7 @@ impl Default for ProfileSpec {
             inject: Injection::Cache,
             first_token: FirstToken::Skip,
             stop_at_reliability: None,
+            signals: true,
         }
     }
 }
@@ -226,6 +229,7 @@ pub(crate) fn profile(node: &Node<'_>) -> Result<ProfileSpec> {
         }
         profile.stop_at_reliability = Some(reliability);
     }
+    flag(&fields, "signals", &mut profile.signals)?;
     Ok(profile)
 }
 

@@ -262,7 +262,7 @@ pub(crate) fn profile(loader: &FakeLoader) -> ProfileDocument {
             local_response: column(0.5),
             window_entropy: column(16.0),
             hidden_change: column(0.25),
-            all_layers_kl: 1.0,
+            all_layers_kl: Some(1.0),
         }
     };
     ProfileDocument {
@@ -283,6 +283,7 @@ pub(crate) fn profile(loader: &FakeLoader) -> ProfileDocument {
             inject: Injection::Cache,
             first_token: FirstToken::Skip,
             stop_at_reliability: None,
+            signals: true,
             protocol: json!(null),
             numerics: 1,
         },

@@ -323,6 +323,36 @@ fn a_spec_without_methods_runs_its_stages_alone() {
 }
 
 #[test]
+fn without_signals_the_sensitivity_is_the_same() {
+    let (bare, whole) = (folder(4), folder(4));
+    let spec = RIPPLE.replace("samples: 6", "samples: 6, signals: false");
+    run_all(&spec, &bare, &FakeLoader::default()).unwrap();
+    run_all(RIPPLE, &whole, &FakeLoader::default()).unwrap();
+    let [text, other] = [&bare, &whole].map(|folder| {
+        std::fs::read_to_string(profile_path(&folder.path().join("out"), "tiny")).unwrap()
+    });
+    for field in ["window_entropy", "hidden_change", "all_layers_kl"] {
+        assert_eq!(
+            (text.contains(field), other.contains(field)),
+            (false, true),
+            "{field}"
+        );
+    }
+    assert_eq!(
+        (
+            text.contains("\"signals\": false"),
+            other.contains("signals")
+        ),
+        (true, false),
+        "the default is not written, so that recipes keep their hashes"
+    );
+    let (bare, whole) = (stored(bare.path()), stored(whole.path()));
+    assert_eq!(bare.sensitivity, whole.sensitivity);
+    assert_eq!(bare.sigma, whole.sigma);
+    assert_ne!(bare.recipe_hash, whole.recipe_hash);
+}
+
+#[test]
 fn calibrating_on_the_benchmark_is_warned_of() {
     let folder = folder(3);
     let warnings = plan(RIPPLE, &folder).warnings;

@@ -165,6 +165,29 @@ fn profiles_of_another_model_are_refused() {
 #[test]
 fn profiles_of_another_recipe_are_refused() {
     let folder = profiled();
+    let spec = RIPPLE.replace("samples: 6", "samples: 6, signals: false");
+    let error = error_with(&folder, &spec, &FakeLoader::default());
+    assert!(
+        error.starts_with(
+            "FILE: recipe.signals: the stored profile has null, this run has false\nhint: "
+        ),
+        "{error}"
+    );
+    for (field, beginning) in [
+        (
+            "window_entropy",
+            "FILE: samples[0].window_entropy: has 0 layers, model.layers says 4",
+        ),
+        (
+            "all_layers_kl",
+            "FILE: samples[0].all_layers_kl: recipe.signals is true, but it is absent",
+        ),
+    ] {
+        let error = rewritten(|profile| {
+            profile["samples"][0].as_object_mut().unwrap().remove(field);
+        });
+        assert!(error.starts_with(beginning), "{error}");
+    }
     let spec = RIPPLE.replace("samples: 6", "samples: 4");
     let error = error_with(&folder, &spec, &FakeLoader::default());
     assert!(

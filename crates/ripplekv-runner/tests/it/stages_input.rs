@@ -73,12 +73,16 @@ fn settings_of_the_profile() {
             "stop_at_reliability: expected none or a number between 0 and 1, found 1",
         ),
         (
+            "signals: 1",
+            "signals: expected true or false, found 1",
+        ),
+        (
             "norm: tokn",
             "norm: expected one of token, head, layer, found 'tokn'\nhint: did you mean 'token'? valid: token, head, layer",
         ),
         (
             "injct: cache",
-            "injct: unknown key\nhint: did you mean 'inject'? valid: calibration, samples, answer_tokens, sigma, sigma_samples, draws, seed, norm, positions, inject, first_token, stop_at_reliability",
+            "injct: unknown key\nhint: did you mean 'inject'? valid: calibration, samples, answer_tokens, sigma, sigma_samples, draws, seed, norm, positions, inject, first_token, stop_at_reliability, signals",
         ),
     ] {
         assert_eq!(
@@ -128,6 +132,12 @@ fn settings_of_the_damage() {
     assert_eq!(
         error_of(&format!("{bare}, damage: {{}}}}")),
         "demo.yaml:1: damage: no budget is given, neither here nor at the top\nhint: write budgets: [10%]"
+    );
+    assert_eq!(
+        error_of(&format!(
+            "{SPEC}damage: {{}}\nprofile:\n  signals: false\n"
+        )),
+        "demo.yaml:10: profile.signals: `damage` ranks layers by these signals as well, so they are needed\nhint: leave `signals` out, or leave `damage` out"
     );
     assert_eq!(
         error_of(&format!("{bare}}}")),

@@ -7,7 +7,7 @@ use crate::arguments::{BenchArguments, BenchPart};
 use crate::failure::Failure;
 
 /// Version of [`Document`].
-const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 2;
 
 /// Prompts of exact lengths.
 #[derive(Debug, Deserialize)]
@@ -124,20 +124,26 @@ impl Grid {
     }
 }
 
-/// The sensitivity profile of all layers for one sample.
+/// The sensitivity profile of all layers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Profile {
     pub(super) tokens: usize,
     pub(super) answer_tokens: usize,
-    /// Prefill, answer and all perturbed layers of a sample by itself.
-    pub(super) seconds: f64,
-    /// Samples of this length that a profile measures together.
-    pub(super) together: usize,
-    /// The same work for one of so many.
-    pub(super) together_seconds: f64,
+    pub(super) runs: Vec<ProfileRun>,
     /// Median prefill of the same prompt alone.
     pub(super) prefill_seconds: f64,
     pub(super) peak_rss_bytes: u64,
+}
+
+/// Prefill, answer and all perturbed layers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ProfileRun {
+    /// Samples that are measured together.
+    pub(super) samples: usize,
+    /// Whether the other signals and the control are measured too, as `profile.signals` says.
+    pub(super) signals: bool,
+    /// Of one sample.
+    pub(super) seconds: f64,
 }
 
 impl Document {

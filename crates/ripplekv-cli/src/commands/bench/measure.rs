@@ -16,7 +16,7 @@ use ripplekv_runner::store::peak_rss_bytes;
 use ripplekv_tasks::StopRule;
 use serde_json::Value;
 
-use super::document::{Attention, Forward, Grid, GridRun, Profile};
+use super::document::{Attention, Forward, Grid, GridRun, Profile, ProfileRun};
 use crate::arguments::{BenchArguments, BenchPart};
 use crate::commands::memory::{layer_numbers, widened_layer};
 use crate::failure::Failure;
@@ -170,8 +170,9 @@ impl<'a> Bench<'a> {
         Ok(self.evaluate(self.ids, &full()?, 1)?.prefill_seconds)
     }
 
-    /// Seconds of profiling each of `samples` samples, all of the same prompt but with noise of their own.
-    fn sensitivity(&mut self, samples: usize) -> Result<f64, Failure> {
+    /// Seconds of profiling each of `samples` samples, all of the same prompt but with noise of their own; with the other
+    /// signals and the control or without.
+    fn sensitivity(&mut self, samples: usize, signals: bool) -> Result<f64, Failure> {
         let names: Vec<String> = (0..samples).map(|place| format!("bench/{place}")).collect();
         let stop = self.stop.clone();
         let requests: Vec<SensitivityRequest<'_>> = names
@@ -188,6 +189,7 @@ impl<'a> Bench<'a> {
                 positions: NoisePositions::default(),
                 inject: Injection::default(),
                 first_token: FirstToken::default(),
+                signals,
             })
             .collect();
         let mut done = Ok(());
@@ -310,19 +312,27 @@ fn grid(bench: &mut Bench<'_>) -> Result<Grid, Failure> {
 }
 
 fn profile(bench: &mut Bench<'_>) -> Result<Profile, Failure> {
-    let (mut prefills, mut alone, mut together) = (Vec::new(), Vec::new(), Vec::new());
+    let kinds = [1, PROFILED_TOGETHER].map(|samples| [false, true].map(|all| (samples, all)));
+    let kinds = kinds.as_flattened();
+    let mut prefills = Vec::new();
+    let mut seconds = vec![Vec::new(); kinds.len()];
     for _ in 0..bench.repeats {
-        prefills.push(bench.prefill()?);
-        alone.push(bench.sensitivity(1)?);
-        prefills.push(bench.prefill()?);
-        together.push(bench.sensitivity(PROFILED_TOGETHER)?);
+        for ((samples, signals), seconds) in kinds.iter().zip(&mut seconds) {
+            prefills.push(bench.prefill()?);
+            seconds.push(bench.sensitivity(*samples, *signals)?);
+        }
     }
+    let runs = kinds.iter().zip(&mut seconds);
     Ok(Profile {
         tokens: bench.ids.len(),
         answer_tokens: ANSWER_TOKENS,
-        seconds: median(&mut alone),
-        together: PROFILED_TOGETHER,
-        together_seconds: median(&mut together),
+        runs: runs
+            .map(|((samples, signals), seconds)| ProfileRun {
+                samples: *samples,
+                signals: *signals,
+                seconds: median(seconds),
+            })
+            .collect(),
         prefill_seconds: median(&mut prefills),
         peak_rss_bytes: peak_rss_bytes(),
     })

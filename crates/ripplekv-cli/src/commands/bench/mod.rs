@@ -10,8 +10,9 @@ use std::process::{Command, Stdio};
 
 use ripplekv_runner::exit;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use self::document::{Document, Peers, Prompts};
+use self::document::{Document, Peers, Prompts, SCHEMA};
 use crate::arguments::{BenchArguments, BenchPart};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -34,7 +35,7 @@ pub(crate) fn bench(arguments: &BenchArguments, output: Output) -> Result<u8, Fa
     wiring::named_model(&arguments.model)?;
     let peers: Option<Peers> = arguments.peers.as_deref().map(read).transpose()?;
     let mut document = match &arguments.out {
-        Some(path) if path.exists() || prompts.is_none() => read(path)?,
+        Some(path) if path.exists() || prompts.is_none() => read_document(path)?,
         _ => Document::default(),
     };
     if let Some(prompts) = &prompts {
@@ -128,6 +129,20 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     };
     let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
+}
+
+/// A document of this program, or of another that wrote the same.
+fn read_document(path: &Path) -> Result<Document, Failure> {
+    let value: Value = read(path)?;
+    let schema = &value["schema"];
+    if *schema != SCHEMA {
+        return Err(Failure::Data(format!(
+            "{}: schema: this program reads {SCHEMA}, the file has {schema}\nhint: remove the file, or name another with --out",
+            path.display()
+        )));
+    }
+    serde_json::from_value(value)
+        .map_err(|error| Failure::Data(format!("{}: {error}", path.display())))
 }
 
 fn write(path: &Path, document: &Document) -> Result<(), Failure> {

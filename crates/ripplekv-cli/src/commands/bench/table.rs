@@ -185,20 +185,25 @@ fn lines(document: &Document, peers: Option<&Peers>) -> Vec<Line> {
         lines.extend(grid_lines(grid, peers));
     }
     for row in &document.profile {
-        let (tokens, answer, together) = (row.tokens, row.answer_tokens, row.together);
-        let what = format!("{tokens} tokens, answer of {answer}");
-        for (name, seconds) in [
-            (format!("profile of one sample alone, {what}"), row.seconds),
-            (
-                format!("profile, each of {together} samples, {what}"),
-                row.together_seconds,
-            ),
-        ] {
-            let prefills = seconds / row.prefill_seconds;
-            lines.push(alone(name.clone(), "own prefills", prefills, "under 2"));
+        let (tokens, answer) = (row.tokens, row.answer_tokens);
+        for run in &row.runs {
+            let of = match run.samples {
+                1 => " of one sample alone".to_owned(),
+                samples => format!(", each of {samples} samples"),
+            };
+            let with = if run.signals {
+                " with signals and control"
+            } else {
+                ""
+            };
+            let name = format!("profile{with}{of}, {tokens} tokens, answer of {answer}");
+            // the sensitivity of all layers is what has a target; the rest is for those who ask
+            let target = if run.signals { "-" } else { "under 2" };
+            let prefills = run.seconds / row.prefill_seconds;
+            lines.push(alone(name.clone(), "own prefills", prefills, target));
             if let Some(peer) = peer_forward(peers, tokens) {
-                let prefills = seconds / median(&mut peer.prefill_seconds.clone());
-                lines.push(alone(name, "peer's prefills", prefills, "under 2"));
+                let prefills = run.seconds / median(&mut peer.prefill_seconds.clone());
+                lines.push(alone(name, "peer's prefills", prefills, target));
             }
         }
     }
