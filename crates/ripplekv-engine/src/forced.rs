@@ -217,15 +217,22 @@ impl Reference {
         visit: impl Fn(&ForcedRow<'_>) -> Result<T, EngineError> + Sync,
     ) -> Result<Vec<T>, EngineError> {
         let positions = self.log_probabilities.len() / self.vocabulary;
-        let rows = states.len() / decoder.config().hidden_size;
+        let hidden = decoder.config().hidden_size;
+        let variants = states.len() / hidden / positions.max(1);
+        // all variants of a position one after the other, so that what they are compared with is read from memory once
+        let places = (0..positions)
+            .flat_map(|position| (0..variants).map(move |variant| variant * positions + position));
+        let places: Vec<usize> = places.collect();
+        let rows = places.iter().map(|place| &states[place * hidden..][..hidden]);
+        let rows = rows.collect::<Vec<_>>().concat();
         let found: Vec<OnceLock<Result<T, EngineError>>> =
-            (0..rows).map(|_| OnceLock::new()).collect();
-        decoder.each_logits(states, &|row, logits| {
+            places.iter().map(|_| OnceLock::new()).collect();
+        decoder.each_logits(&rows, &|row, logits| {
             let made = log_softmax(logits)
                 .map_err(prompt_error)
-                .and_then(|()| visit(&self.row(row % positions, logits)));
+                .and_then(|()| visit(&self.row(places[row] % positions, logits)));
             // every row is visited once
-            let _ = found[row].set(made);
+            let _ = found[places[row]].set(made);
         });
         found
             .into_iter()
