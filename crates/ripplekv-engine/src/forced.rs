@@ -223,7 +223,9 @@ impl Reference {
         let places = (0..positions)
             .flat_map(|position| (0..variants).map(move |variant| variant * positions + position));
         let places: Vec<usize> = places.collect();
-        let rows = places.iter().map(|place| &states[place * hidden..][..hidden]);
+        let rows = places
+            .iter()
+            .map(|place| &states[place * hidden..][..hidden]);
         let rows = rows.collect::<Vec<_>>().concat();
         let found: Vec<OnceLock<Result<T, EngineError>>> =
             places.iter().map(|_| OnceLock::new()).collect();

@@ -78,7 +78,9 @@ pub(super) fn build(evidence: &Evidence) -> Option<Table> {
         ),
     };
     let of_signals = match signals {
-        true => " Window entropy in nats. Hidden change: 1 - cosine of the layer's input and output states.",
+        true => {
+            " Window entropy in nats. Hidden change: 1 - cosine of the layer's input and output states."
+        }
         false => "",
     };
     let reliability = profile.reliability.map_or(
@@ -106,7 +108,9 @@ pub(super) fn build(evidence: &Evidence) -> Option<Table> {
                 profile.dropped.len(),
             ),
             reliability,
-            format!("Local response: the layer's own relative attention-output error under the same noise.{of_signals}"),
+            format!(
+                "Local response: the layer's own relative attention-output error under the same noise.{of_signals}"
+            ),
         ],
     })
 }

@@ -51,7 +51,10 @@ fn yes() -> bool {
     true
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands a reference over"
+)]
 fn is_true(flag: &bool) -> bool {
     *flag
 }

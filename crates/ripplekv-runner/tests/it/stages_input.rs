@@ -72,10 +72,7 @@ fn settings_of_the_profile() {
             "stop_at_reliability: 1",
             "stop_at_reliability: expected none or a number between 0 and 1, found 1",
         ),
-        (
-            "signals: 1",
-            "signals: expected true or false, found 1",
-        ),
+        ("signals: 1", "signals: expected true or false, found 1"),
         (
             "norm: tokn",
             "norm: expected one of token, head, layer, found 'tokn'\nhint: did you mean 'token'? valid: token, head, layer",
@@ -134,9 +131,7 @@ fn settings_of_the_damage() {
         "demo.yaml:1: damage: no budget is given, neither here nor at the top\nhint: write budgets: [10%]"
     );
     assert_eq!(
-        error_of(&format!(
-            "{SPEC}damage: {{}}\nprofile:\n  signals: false\n"
-        )),
+        error_of(&format!("{SPEC}damage: {{}}\nprofile:\n  signals: false\n")),
         "demo.yaml:10: profile.signals: `damage` ranks layers by these signals as well, so they are needed\nhint: leave `signals` out, or leave `damage` out"
     );
     assert_eq!(
