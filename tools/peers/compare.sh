@@ -3,7 +3,7 @@
 #
 #     cargo build --release -p ripplekv-cli
 #     python -m pip install -r tools/peers/requirements.txt
-#     bash tools/peers/compare.sh [FOLDER]      # about 24 minutes on two quiet cores
+#     bash tools/peers/compare.sh [FOLDER]      # about 26 minutes on two quiet cores
 #
 # Everything is measured in three rounds, minutes apart, and the median counts: what else a machine does comes and goes.
 # The peer's grid is measured once, as its cells are sixteen measurements already.

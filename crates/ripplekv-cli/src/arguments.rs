@@ -320,7 +320,7 @@ pub(crate) enum BenchPart {
     Attention,
     /// 16 cells: full, and five methods at three budgets
     Grid,
-    /// The sensitivity profile of one sample
+    /// The sensitivity profile of one sample and of four together, with signals and control and without
     Profile,
 }
 

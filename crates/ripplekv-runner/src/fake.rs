@@ -196,6 +196,9 @@ fn total_entries(budget: &str, n: usize, layers: usize, _entry_bytes: usize) -> 
 /// What the engine was asked for: the prompt's length and the cells' keys.
 pub type Call = (usize, Vec<String>);
 
+/// What a sensitivity was asked for: the sample's name, the number of noise scales, and whether with signals.
+pub type Measured = (String, usize, bool);
+
 /// Opens fake models. Clones share their list of calls.
 #[derive(Debug, Clone, Default)]
 pub struct FakeLoader {
@@ -203,7 +206,7 @@ pub struct FakeLoader {
     failing_word: Option<String>,
     weights: String,
     calls: Arc<Mutex<Vec<Call>>>,
-    measured: Arc<Mutex<Vec<(String, usize)>>>,
+    measured: Arc<Mutex<Vec<Measured>>>,
     loads: Arc<AtomicUsize>,
 }
 
@@ -238,9 +241,9 @@ impl FakeLoader {
             .clone()
     }
 
-    /// Calibration samples whose sensitivity was asked for, each with the number of noise scales.
+    /// Calibration samples whose sensitivity was asked for.
     #[must_use]
-    pub fn measured(&self) -> Vec<(String, usize)> {
+    pub fn measured(&self) -> Vec<Measured> {
         self.measured
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -380,7 +383,11 @@ impl Engine for FakeEngine {
                 .measured
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .push((request.sample.to_owned(), request.sigmas.len()));
+                .push((
+                    request.sample.to_owned(),
+                    request.sigmas.len(),
+                    request.signals,
+                ));
             let fails = self.failing_id.is_some_and(|id| request.ids.contains(&id));
             let result = if fails {
                 Err(EngineError::Prompt("the failing word is in it".to_owned()))

@@ -86,8 +86,13 @@ impl Memory<'_> {
             // every layer and draw of all scales as variants of one pass, and one layer in the order of products with
             // its noise, as it is drawn and as it is read
             Injection::Cache => {
-                let scales = recipe.sigma.map_or(SIGMA_LADDER.len(), |_| 1);
-                let variants = scales * (self.shape.layers * draws + 1) + 1;
+                // the ladder is climbed to check a given scale too
+                let scales = match (recipe.sigma, recipe.sigma_samples) {
+                    (Some(_), 0) => 1,
+                    _ => SIGMA_LADDER.len(),
+                };
+                // beside them the reference, and a control at the chosen scale
+                let variants = scales * self.shape.layers * draws + 2;
                 let states = self.shape.hidden_size * 3 + self.projections();
                 let layer = self.entry() * (1 + draws as u64) * tokens as u64;
                 layer + floats(variants * answer * states) + self.forced_logits(answer)

@@ -75,11 +75,10 @@ fn measurements_add_up_in_one_file_and_stand_beside_the_peers() {
         line("decode, one row after 32 tokens")["times_better"],
         9.0 / (0.5 / 64.0)
     );
-    let profile = line("profile of one sample alone, 64 tokens, answer of 32");
+    let profile = line("profile of sensitivity of one sample alone, 64 tokens, answer of 32");
     assert_eq!(profile["unit"], "own prefills");
-    let with_signals =
-        line("profile with signals and control, each of 4 samples, 64 tokens, answer of 32");
-    assert_eq!(with_signals["target"], "-");
+    let of_all = "profile with signals and control of each of 4 samples, 64 tokens, answer of 32";
+    assert_eq!(line(of_all)["target"], "under 2");
     let attention = line("attention of one layer, 64 tokens");
     assert_eq!(attention["peer"], 100.0);
     assert!(attention["ours"].as_f64().unwrap() > 0.0);

@@ -186,6 +186,35 @@ fn correlations_are_those_worked_out_by_hand() {
 }
 
 #[test]
+fn signals_that_were_not_measured_are_not_ranked() {
+    let kl = vec![0.2, 0.1, 0.4, 0.3, 0.5];
+    let samples = (0..4)
+        .map(|name| sample(name, &[("10%", 10, kl.clone())]))
+        .collect();
+    let damage = damage(5, samples, Vec::new());
+    let ranked = |signals: bool| {
+        let mut profile = profile(&kl, 3);
+        profile.recipe.signals = signals;
+        if !signals {
+            for sample in &mut profile.samples {
+                sample.window_entropy.clear();
+                sample.hidden_change.clear();
+            }
+        }
+        let blocks = correlation::blocks(&profile, &damage, &["10%".to_owned()], &bootstrap());
+        [
+            "sensitivity",
+            "local-response",
+            "window-entropy",
+            "hidden-change",
+        ]
+        .map(|signal| blocks[0].row(signal).is_some())
+    };
+    assert_eq!(ranked(true), [true; 4]);
+    assert_eq!(ranked(false), [true, true, false, false]);
+}
+
+#[test]
 fn restoring_a_harmful_layer_leaves_little_damage() {
     let mut samples: Vec<DamageSample> = (0..2)
         .map(|name| sample(name, &[("10%", 10, vec![0.1, 0.2, 0.3])]))

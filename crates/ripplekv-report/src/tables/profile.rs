@@ -71,7 +71,7 @@ pub(super) fn build(evidence: &Evidence) -> Option<Table> {
         .filter_map(|sample| sample.all_layers_kl)
         .collect();
     let control = match controls.as_slice() {
-        [] => "Control and signals were not measured (profile.signals: false).".to_owned(),
+        [] => "Neither window entropy, hidden change nor the control were measured (profile.signals: false).".to_owned(),
         controls => format!(
             "Control, every layer perturbed at once: {:.3} nats.",
             controls.iter().sum::<f64>() / controls.len() as f64

@@ -113,6 +113,14 @@ pub(crate) fn profile(
             .error("profile.calibration", message, Some(hint))
             .into()
     };
+    if spec.damage.is_some() && !wanted.signals {
+        let message = "`damage` ranks layers by these signals as well, so they are needed";
+        let hint = "leave `signals` out, or leave `damage` out";
+        return Err(spec
+            .source
+            .error("profile.signals", message.to_owned(), Some(hint.to_owned()))
+            .into());
+    }
     let pack = Pack::open(folder).map_err(|error| match error {
         PackError::NoFolder { path, .. } => at_key(
             format!("no calibration pack at {}", path.display()),
@@ -189,14 +197,6 @@ pub(crate) fn damage(
     };
     let params = (entry.parse)(&Value::Object(wanted.params.clone()))
         .map_err(|problem| methods::parameter_error(spec, entry, "damage", problem))?;
-    if !spec.profile.signals {
-        let message = "`damage` ranks layers by these signals as well, so they are needed";
-        let hint = "leave `signals` out, or leave `damage` out";
-        return Err(spec
-            .source
-            .error("profile.signals", message.to_owned(), Some(hint.to_owned()))
-            .into());
-    }
     let budgets = if wanted.budgets.is_empty() {
         methods::budgets(spec, catalog, &spec.budgets, "budgets")?
     } else {

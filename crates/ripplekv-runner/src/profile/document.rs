@@ -37,7 +37,7 @@ pub struct ProfileRecipe {
     pub first_token: FirstToken,
     /// Corrected split-half reliability at which sampling stops early.
     pub stop_at_reliability: Option<f64>,
-    /// Whether samples hold more than the sensitivity and the local response. The sensitivity does not depend on it.
+    /// Whether window entropy, hidden change and the control are measured as well. The sensitivity does not depend on it.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub signals: bool,
     /// Chat template rule, bos rule and context limit of the prompts.
@@ -76,7 +76,8 @@ pub struct ProfileModel {
     pub dtype: String,
 }
 
-/// One calibration sample. Every list is of length L, or absent where [`ProfileRecipe::signals`] is false.
+/// One calibration sample. Every list is of length L; what is measured with the signals is absent where
+/// [`ProfileRecipe::signals`] is false.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileSample {
     /// Task of the calibration pack.

@@ -112,8 +112,13 @@ pub(crate) fn load(
     if let Some((field, stored, now)) = difference(&json!(document.model), &here) {
         return Err(other(path, &format!("model.{field}"), &stored, &now));
     }
-    let wanted = json!(profile.recipe);
-    if let Some((field, stored, now)) = difference(&json!(document.recipe), &wanted) {
+    let [stored, wanted] = [&document.recipe, &profile.recipe].map(|recipe| {
+        let mut fields = json!(recipe);
+        // not written where it is true
+        fields["signals"] = json!(recipe.signals);
+        fields
+    });
+    if let Some((field, stored, now)) = difference(&stored, &wanted) {
         return Err(other(path, &format!("recipe.{field}"), &stored, &now));
     }
     if document.recipe_hash != profile.recipe_hash {
@@ -147,14 +152,13 @@ fn other(path: &Path, field: &str, stored: &Value, now: &Value) -> RunnerError {
 /// First field in which two objects differ.
 fn difference(stored: &Value, now: &Value) -> Option<(String, Value, Value)> {
     let (stored, now) = (stored.as_object()?, now.as_object()?);
-    let value = |map: &serde_json::Map<String, Value>, field: &str| {
-        map.get(field).cloned().unwrap_or(Value::Null)
-    };
     stored
-        .keys()
-        .chain(now.keys())
-        .find(|field| stored.get(*field) != now.get(*field))
-        .map(|field| (field.clone(), value(stored, field), value(now, field)))
+        .iter()
+        .find(|(field, value)| now.get(*field) != Some(*value))
+        .map(|(field, value)| {
+            let now = now.get(field).cloned().unwrap_or(Value::Null);
+            (field.clone(), value.clone(), now)
+        })
 }
 
 /// Fields that may be absent.
@@ -192,15 +196,17 @@ fn missing_number(value: &Value, path: &str) -> Option<String> {
 
 fn check_lengths(path: &Path, document: &ProfileDocument) -> Result<(), RunnerError> {
     let layers = document.model.layers;
-    let wrong = |field: String, found: usize| {
-        damaged(
-            path,
-            None,
-            format!("{field}: has {found} layers, model.layers says {layers}"),
-        )
+    let not = |field: String, found: usize, wanted: usize| {
+        let reason = match wanted {
+            0 => "recipe.signals is false".to_owned(),
+            layers => format!("model.layers says {layers}"),
+        };
+        let message = format!("{field}: has {found} layers, {reason}");
+        damaged(path, None, message)
     };
     if document.sensitivity.len() != layers {
-        return Err(wrong("sensitivity".to_owned(), document.sensitivity.len()));
+        let found = document.sensitivity.len();
+        return Err(not("sensitivity".to_owned(), found, layers));
     }
     let signals = document.recipe.signals;
     let of_signals = if signals { layers } else { 0 };
@@ -212,7 +218,8 @@ fn check_lengths(path: &Path, document: &ProfileDocument) -> Result<(), RunnerEr
             ("hidden_change", &sample.hidden_change, of_signals),
         ] {
             if values.len() != wanted {
-                return Err(wrong(format!("samples[{place}].{name}"), values.len()));
+                let field = format!("samples[{place}].{name}");
+                return Err(not(field, values.len(), wanted));
             }
         }
         if sample.all_layers_kl.is_some() != signals {

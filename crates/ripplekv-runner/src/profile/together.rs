@@ -178,7 +178,15 @@ fn check_numbers(output: &SensitivityOutput, expected: Expected) -> Result<(), S
         rows.iter().try_for_each(|row| per_layer(name, row))?;
     }
     if !signals {
-        return Ok(());
+        let others = [
+            &output.window_entropy,
+            &output.hidden_change,
+            &output.all_layers_kl,
+        ];
+        return match others.iter().all(|values| values.is_empty()) {
+            true => Ok(()),
+            false => Err("there are signals, which nobody asked for".to_owned()),
+        };
     }
     per_layer("window entropy", &output.window_entropy)?;
     per_layer("hidden change", &output.hidden_change)?;
@@ -278,5 +286,10 @@ mod tests {
             ..expected
         };
         assert_eq!(check_numbers(&bare, without_signals), Ok(()));
+        let unasked = SensitivityOutput {
+            hidden_change: vec![0.1, 0.1],
+            ..bare
+        };
+        assert!(check_numbers(&unasked, without_signals).is_err());
     }
 }

@@ -83,7 +83,7 @@ pub const KEYS: &[KeyInfo] = &[
     key("profile.inject", "cache | prefill", "noise enters the finished cache, or during the prefill; default: cache"),
     key("profile.first_token", "skip | reread", "leave the first answer token out, or read the last prompt token again; default: skip"),
     key("profile.stop_at_reliability", "none | decimal", "split-half reliability, between 0 and 1, at which sampling stops; default: none"),
-    key("profile.signals", "true | false", "also measure the window entropies and hidden changes that `damage` ranks, and a control with noise in all layers; default: true"),
+    key("profile.signals", "true | false", "also measure the window entropies and hidden changes that `damage` ranks, and a control with noise in all layers; not part of the sensitivity; default: true"),
     key("damage", "mapping", "measure what really compressing single layers does"),
     key("damage.budgets", "list", "budgets; default: those of the spec"),
     key("damage.scorer", "text", "method whose scorer compresses; default: snapkv"),

@@ -59,7 +59,7 @@ fn a_run_profiles_first_and_only_where_a_method_needs_it() {
     let names: Vec<String> = loader
         .measured()
         .iter()
-        .map(|(name, sigmas)| format!("{name} {sigmas}"))
+        .map(|(name, sigmas, signals)| format!("{name} {sigmas} {signals}"))
         .collect();
     let in_turn = [
         "logbook_qa/logbook_qa-0",
@@ -71,9 +71,9 @@ fn a_run_profiles_first_and_only_where_a_method_needs_it() {
     ];
     let mut expected: Vec<String> = in_turn[..2]
         .iter()
-        .map(|name| format!("{name} 5"))
+        .map(|name| format!("{name} 5 false"))
         .collect();
-    expected.extend(in_turn.iter().map(|name| format!("{name} 1")));
+    expected.extend(in_turn.iter().map(|name| format!("{name} 1 true")));
     assert_eq!(names, expected, "two samples on the ladder, then all alone");
     let document = stored(folder.path());
     assert_eq!(document.sigma.chosen, 0.1, "quadratic up to there");
@@ -326,7 +326,9 @@ fn a_spec_without_methods_runs_its_stages_alone() {
 fn without_signals_the_sensitivity_is_the_same() {
     let (bare, whole) = (folder(4), folder(4));
     let spec = RIPPLE.replace("samples: 6", "samples: 6, signals: false");
-    run_all(&spec, &bare, &FakeLoader::default()).unwrap();
+    let loader = FakeLoader::default();
+    run_all(&spec, &bare, &loader).unwrap();
+    assert!(loader.measured().iter().all(|(_, _, signals)| !signals));
     run_all(RIPPLE, &whole, &FakeLoader::default()).unwrap();
     let [text, other] = [&bare, &whole].map(|folder| {
         std::fs::read_to_string(profile_path(&folder.path().join("out"), "tiny")).unwrap()

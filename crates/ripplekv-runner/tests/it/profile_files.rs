@@ -169,7 +169,7 @@ fn profiles_of_another_recipe_are_refused() {
     let error = error_with(&folder, &spec, &FakeLoader::default());
     assert!(
         error.starts_with(
-            "FILE: recipe.signals: the stored profile has null, this run has false\nhint: "
+            "FILE: recipe.signals: the stored profile has true, this run has false\nhint: "
         ),
         "{error}"
     );
@@ -178,6 +178,7 @@ fn profiles_of_another_recipe_are_refused() {
             "window_entropy",
             "FILE: samples[0].window_entropy: has 0 layers, model.layers says 4",
         ),
+        ("kl", "FILE: damaged file: missing field `kl`"),
         (
             "all_layers_kl",
             "FILE: samples[0].all_layers_kl: recipe.signals is true, but it is absent",
@@ -188,6 +189,11 @@ fn profiles_of_another_recipe_are_refused() {
         });
         assert!(error.starts_with(beginning), "{error}");
     }
+    let error = rewritten(|profile| profile["recipe"]["signals"] = json!(false));
+    assert!(
+        error.starts_with("FILE: samples[0].window_entropy: has 4 layers, recipe.signals is false"),
+        "{error}"
+    );
     let spec = RIPPLE.replace("samples: 6", "samples: 4");
     let error = error_with(&folder, &spec, &FakeLoader::default());
     assert!(

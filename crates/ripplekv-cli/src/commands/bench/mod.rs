@@ -133,16 +133,14 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
 
 /// A document of this program, or of another that wrote the same.
 fn read_document(path: &Path) -> Result<Document, Failure> {
-    let value: Value = read(path)?;
-    let schema = &value["schema"];
+    let schema = &read::<Value>(path)?["schema"];
     if *schema != SCHEMA {
         return Err(Failure::Data(format!(
             "{}: schema: this program reads {SCHEMA}, the file has {schema}\nhint: remove the file, or name another with --out",
             path.display()
         )));
     }
-    serde_json::from_value(value)
-        .map_err(|error| Failure::Data(format!("{}: {error}", path.display())))
+    read(path)
 }
 
 fn write(path: &Path, document: &Document) -> Result<(), Failure> {

@@ -188,22 +188,20 @@ fn lines(document: &Document, peers: Option<&Peers>) -> Vec<Line> {
         let (tokens, answer) = (row.tokens, row.answer_tokens);
         for run in &row.runs {
             let of = match run.samples {
-                1 => " of one sample alone".to_owned(),
-                samples => format!(", each of {samples} samples"),
+                1 => "of one sample alone".to_owned(),
+                samples => format!("of each of {samples} samples"),
             };
-            let with = if run.signals {
-                " with signals and control"
+            let what = if run.signals {
+                "profile with signals and control"
             } else {
-                ""
+                "profile of sensitivity"
             };
-            let name = format!("profile{with}{of}, {tokens} tokens, answer of {answer}");
-            // the sensitivity of all layers is what has a target; the rest is for those who ask
-            let target = if run.signals { "-" } else { "under 2" };
+            let name = format!("{what} {of}, {tokens} tokens, answer of {answer}");
             let prefills = run.seconds / row.prefill_seconds;
-            lines.push(alone(name.clone(), "own prefills", prefills, target));
+            lines.push(alone(name.clone(), "own prefills", prefills, "under 2"));
             if let Some(peer) = peer_forward(peers, tokens) {
                 let prefills = run.seconds / median(&mut peer.prefill_seconds.clone());
-                lines.push(alone(name, "peer's prefills", prefills, target));
+                lines.push(alone(name, "peer's prefills", prefills, "under 2"));
             }
         }
     }
