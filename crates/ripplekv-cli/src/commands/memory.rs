@@ -3,8 +3,9 @@
 
 use ripplekv_cache::Budget;
 use ripplekv_model::LOGITS_BESIDE;
+use ripplekv_runner::damage::joint_names;
 use ripplekv_runner::engine::{Injection, ModelShape, PrefillMode};
-use ripplekv_runner::plan::Plan;
+use ripplekv_runner::plan::{Plan, PlannedDamage};
 use ripplekv_runner::profile::{ProfileRecipe, SIGMA_LADDER};
 use ripplekv_runner::spec::TimingMode;
 
@@ -93,9 +94,8 @@ impl Memory<'_> {
                 };
                 // beside them the reference, and a control at the chosen scale
                 let variants = scales * self.shape.layers * draws + 2;
-                let states = self.shape.hidden_size * 3 + self.projections();
                 let layer = self.entry() * (1 + draws as u64) * tokens as u64;
-                layer + floats(variants * answer * states) + self.forced_logits(answer)
+                layer + self.forced(variants, answer)
             }
             Injection::Prefill => {
                 whole(tokens) + self.passing(tokens).max(self.forced_logits(answer))
@@ -112,6 +112,44 @@ impl Memory<'_> {
             from.chain([prefilled, answered]).max().unwrap_or_default()
         });
         self.resting() + most.max().unwrap_or_default()
+    }
+
+    /// While what compressing does to a prompt of so many tokens is measured. A snapshot is held throughout.
+    pub(crate) fn of_damage(
+        &self,
+        damage: &PlannedDamage,
+        max_new_tokens: usize,
+        tokens: usize,
+    ) -> u64 {
+        let layers = self.shape.layers;
+        let whole = (tokens * layers) as u64;
+        let budgets = damage
+            .budgets
+            .iter()
+            .filter_map(|text| Budget::parse(text).ok());
+        let totals =
+            budgets.map(|budget| budget.total_entries(tokens, layers, self.entry() as usize));
+        let kept = totals.max().unwrap_or_default().min(whole);
+        let spec = &damage.spec;
+        let scored = match spec.task_score {
+            true => max_new_tokens.max(spec.answer_tokens),
+            false => spec.answer_tokens,
+        };
+        // the compressed caches, and one layer of each and of the snapshot in the order of products
+        let caches = |count: usize| {
+            let of_all = count as u64 * kept;
+            (of_all + of_all.div_ceil(layers as u64) + tokens as u64) * self.entry()
+        };
+        // every layer by itself and, at most, each restored in a compressed whole
+        let compared = if spec.leave_in { 2 * layers } else { layers };
+        let alone = self
+            .forced(1 + compared, spec.answer_tokens)
+            .max(self.forced(1 + layers, scored))
+            .max(self.decoding(layers, scored));
+        let joint = if spec.joint { joint_names().len() } else { 0 };
+        let measured =
+            (caches(1) + alone).max(caches(joint) + self.forced(1 + joint, spec.answer_tokens));
+        self.resting() + whole * self.entry() + measured.max(self.passing(tokens))
     }
 
     /// Weights, program and position table.
@@ -141,6 +179,12 @@ impl Memory<'_> {
     fn decoding(&self, rows: usize, new_tokens: usize) -> u64 {
         let entries = (rows * new_tokens * self.shape.layers) as u64 * self.entry();
         entries + floats(rows * LOGIT_COPIES * self.shape.vocab_size)
+    }
+
+    /// Hidden states, projections and logits of so many variants of an answer in one teacher-forced pass.
+    fn forced(&self, variants: usize, positions: usize) -> u64 {
+        let states = self.shape.hidden_size * 3 + self.projections();
+        floats(variants * positions * states) + self.forced_logits(positions)
     }
 
     /// Logits of a teacher-forced pass over so many positions, those of the reference, and its probabilities in f64.

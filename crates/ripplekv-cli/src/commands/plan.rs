@@ -60,10 +60,11 @@ pub(crate) fn plan(
     let loader = wiring::loader("cpu")?;
     let mut prepared = Vec::new();
     let mut shapes = Vec::new();
-    let mut profiles = Vec::new();
+    let mut stages = Vec::new();
     for model in 0..plan.models.len() {
         if let Some(found) = prepare(&plan, &catalog, loader.as_ref(), model, output)? {
-            profiles.extend(profile_estimate(&plan, &found, &results)?);
+            stages.extend(profile_estimate(&plan, &found, &results)?);
+            stages.extend(damage_estimate(&plan, &found));
             prepared.push(found.prepared);
             shapes.push(found.shape);
         }
@@ -94,8 +95,8 @@ pub(crate) fn plan(
             .collect();
         output.line(&estimate(&plan, model, shape, &of_model, &results))?;
     }
-    for profile in profiles {
-        output.line(&profile)?;
+    for stage in stages {
+        output.line(&stage)?;
     }
     Ok(exit::DONE)
 }
@@ -164,6 +165,30 @@ fn profile_estimate(plan: &Plan, model: &Ready, results: &Path) -> Result<Option
         groups.iter().flatten().sum::<usize>(),
         peak as f64 / 1e6,
     )))
+}
+
+/// What measuring damage takes; `None` where the spec has none.
+fn damage_estimate(plan: &Plan, model: &Ready) -> Option<String> {
+    let damage = plan.damage.as_ref()?;
+    let shape = &model.shape;
+    let memory = Memory { shape };
+    let prompts = model.prepared.tasks.iter().flat_map(|task| {
+        let new_tokens = plan.tasks[task.task].max_new_tokens;
+        let tokens = task.prompts.iter().map(|prompt| prompt.tokens);
+        tokens.map(move |tokens| (new_tokens, tokens))
+    });
+    let prompts: Vec<(usize, usize)> = prompts.collect();
+    let peaks = prompts
+        .iter()
+        .map(|&(new_tokens, tokens)| memory.of_damage(damage, new_tokens, tokens));
+    let passes = if damage.spec.joint { 2 } else { 1 };
+    Some(format!(
+        "{}: damage of {} prompts, {} tokens to prefill, peak memory about {:.0} MB; nothing where it is measured",
+        plan.models[model.prepared.model].name,
+        prompts.len(),
+        passes * prompts.iter().map(|(_, tokens)| tokens).sum::<usize>(),
+        peaks.max().unwrap_or_default() as f64 / 1e6,
+    ))
 }
 
 fn cell_table(plan: &Plan) -> String {

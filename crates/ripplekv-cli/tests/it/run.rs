@@ -70,6 +70,34 @@ fn plan_and_dry_run_tell_what_is_left_and_write_nothing() {
 }
 
 #[test]
+fn plan_tells_what_damage_takes() {
+    let folder = Folder::new(4);
+    let calibration = folder.path().join("pack");
+    let plan = |settings: &[&str]| {
+        let own = format!("profile.calibration={}", calibration.display());
+        let settings = settings.iter().flat_map(|setting| ["--set", *setting]);
+        let arguments = ["plan", "demo.yaml", "--set", own.as_str()];
+        output_of(folder.fake().args(arguments).args(settings), 0).0
+    };
+    let line = |text: &str| {
+        let lines = text.lines().find(|line| line.contains(": damage of "));
+        lines.unwrap_or_default().to_owned()
+    };
+    let megabytes = |line: &str| -> u32 {
+        let (_, behind) = line.split_once("peak memory about ").unwrap();
+        behind.split_once(" MB").unwrap().0.parse().unwrap()
+    };
+    assert_eq!(line(&plan(&[])), "");
+    let whole = line(&plan(&["damage.budgets=[50%]"]));
+    assert!(whole.starts_with("tiny: damage of 8 prompts, "), "{whole}");
+    // long answers that are scored, and caches by every signal, are held as well
+    let less = line(&plan(&[
+        "damage={budgets: [50%], joint: false, task_score: false}",
+    ]));
+    assert!(megabytes(&whole) > megabytes(&less), "{whole} {less}");
+}
+
+#[test]
 fn selection_options_reach_the_run() {
     let folder = Folder::new(4);
     let arguments = [
