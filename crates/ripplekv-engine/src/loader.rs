@@ -140,7 +140,7 @@ fn shape(weights: &dyn Weights, dtype: DType) -> Result<ModelShape, EngineError>
 impl Loader for ModelLoader {
     fn availability(&self, model: &ResolvedModel) -> Availability {
         if let Some(reason) = not_run(model) {
-            return Availability::NotChecked(reason);
+            return Availability::NotRun(reason);
         }
         match catalog::is_available(&reference(model), &self.home) {
             Ok(catalog::Availability::Present) => Availability::Present,
@@ -202,7 +202,7 @@ mod tests {
             assert!(error.contains(entry.architecture), "{error}");
             assert!(matches!(
                 loader.availability(&model),
-                Availability::NotChecked(reason) if reason.contains(entry.architecture)
+                Availability::NotRun(reason) if reason.contains(entry.architecture)
             ));
         }
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);

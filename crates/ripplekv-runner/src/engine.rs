@@ -411,6 +411,8 @@ pub enum Availability {
     Fetchable,
     /// Cannot be told here, and why (a known model whose weights are absent).
     NotChecked(String),
+    /// Known, but this program cannot run it, and why. Not fetched.
+    NotRun(String),
     /// Certainly wrong, with a message (a path that does not exist).
     Broken(String),
 }

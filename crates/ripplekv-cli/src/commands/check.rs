@@ -129,7 +129,7 @@ fn check_model(
                 model.name
             ));
         }
-        Availability::NotChecked(reason) => {
+        Availability::NotChecked(reason) | Availability::NotRun(reason) => {
             return Ok(format!("{}: not checked: {reason}", model.name));
         }
         Availability::Broken(message) => {

@@ -129,7 +129,7 @@ fn prepare(
             ));
             return Ok(None);
         }
-        Availability::NotChecked(reason) => {
+        Availability::NotChecked(reason) | Availability::NotRun(reason) => {
             output.note(&format!("{}: not checked: {reason}", model.name));
             return Ok(None);
         }

@@ -176,6 +176,23 @@ fn cut_gguf_files_and_unwritable_folders() {
 }
 
 #[test]
+fn a_model_that_is_not_run_is_not_said_to_be_fetched() {
+    let folder = Folder::new(1);
+    let set = ["--set", "models=[qwen2.5-7b-instruct]"];
+    let with = |verb: &str, code| {
+        let arguments = [verb, "demo.yaml"];
+        output_of(folder.real().args(arguments).args(set), code)
+    };
+    let reason = "its architecture `qwen2` is not run yet";
+    assert!(with("plan", 0).1.contains(reason));
+    let (_, stderr) = with("run", 3);
+    assert!(
+        stderr.contains(reason) && !stderr.contains("fetching"),
+        "{stderr}"
+    );
+}
+
+#[test]
 fn prompts_below_a_must_keep_set_are_told() {
     let folder = Folder::new(1);
     folder.write("demo.yaml", &SPEC.replace("25%", "5%"));

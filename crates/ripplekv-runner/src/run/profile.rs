@@ -115,7 +115,7 @@ pub(crate) fn check_available(
     model: &ResolvedModel,
 ) -> Result<bool, RunnerError> {
     match loader.availability(model) {
-        Availability::Broken(message) => Err(RunnerError::Model {
+        Availability::Broken(message) | Availability::NotRun(message) => Err(RunnerError::Model {
             model: model.name.clone(),
             source: EngineError::Model(message),
         }),
