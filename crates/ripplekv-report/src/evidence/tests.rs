@@ -124,15 +124,18 @@ pub(crate) fn made_up(layers: usize, budgets: usize) -> super::Evidence {
     )
 }
 
+/// Damage of 5 layers in 4 equal samples at 10%.
+fn ranked_damage() -> StoredDamage {
+    let kl = [0.2, 0.1, 0.4, 0.3, 0.5];
+    let samples = (0..4).map(|name| sample(name, &[("10%", 10, kl.to_vec())]));
+    damage(5, samples.collect(), Vec::new())
+}
+
 #[test]
 fn correlations_are_those_worked_out_by_hand() {
     // Ranks of damage over the layers: 2 1 4 3 5. Against depth: squared rank differences 1 1 1 1 0, so
     // rho = 1 - 6 x 4 / (5 x 24) = 0.8; 8 of 10 pairs agree, so tau = 0.6.
-    let kl = vec![0.2, 0.1, 0.4, 0.3, 0.5];
-    let samples = (0..4)
-        .map(|name| sample(name, &[("10%", 10, kl.clone())]))
-        .collect();
-    let damage = damage(5, samples, Vec::new());
+    let damage = ranked_damage();
     let profile = profile(&[0.02, 0.01, 0.04, 0.03, 0.05], 3);
     let blocks = correlation::blocks(&profile, &damage, &["10%".to_owned()], &bootstrap());
     let single = &blocks[0];
@@ -187,13 +190,9 @@ fn correlations_are_those_worked_out_by_hand() {
 
 #[test]
 fn signals_that_were_not_measured_are_not_ranked() {
-    let kl = vec![0.2, 0.1, 0.4, 0.3, 0.5];
-    let samples = (0..4)
-        .map(|name| sample(name, &[("10%", 10, kl.clone())]))
-        .collect();
-    let damage = damage(5, samples, Vec::new());
+    let damage = ranked_damage();
     let ranked = |signals: bool| {
-        let mut profile = profile(&kl, 3);
+        let mut profile = profile(&[0.02, 0.01, 0.04, 0.03, 0.05], 3);
         profile.recipe.signals = signals;
         if !signals {
             for sample in &mut profile.samples {
